@@ -1,0 +1,1 @@
+"""The study's library: problems, backends, implementations, clocks, records, statistics, tables and figures."""

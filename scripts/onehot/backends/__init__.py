@@ -1,0 +1,1 @@
+"""What differs between array libraries: arrays, synchronisation, events, memory, availability with a reason."""

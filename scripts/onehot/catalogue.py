@@ -1,0 +1,61 @@
+"""What the study puts out: names, captions and categories of tables and figures. Importing this imports no library."""
+
+from dataclasses import dataclass
+
+PACKAGES = {
+    "numpy": ("numpy", "scipy"),
+    "cupy": ("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "numpy"),
+}
+"""Packages whose versions decide whether a backend runs."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One table or figure.
+
+    Attributes
+    ----------
+    name : of the file, without its ending.
+    category : heading in the report.
+    title : label in the report.
+    formats : file endings.
+    """
+
+    name: str
+    category: str
+    title: str
+    formats: tuple[str, ...]
+
+
+CSV = ("csv",)
+READ = ("csv", "html")
+PAPER = ("csv", "tex", "md", "html")
+DRAWN = ("svg", "pdf", "png")
+
+TABLES = (
+    Item("headline", "Findings", "The question's run, for real", PAPER),
+    Item("speedup", "Findings", "Speed-up of every variant", PAPER),
+    Item("crossover", "Findings", "Where CuPy overtakes NumPy", PAPER),
+    Item("summary", "Measurements", "Median, interval and spread of every variant and clock", PAPER),
+    Item("cold_start", "Measurements", "What the first call costs", PAPER),
+    Item("limits", "Limits", "Unit costs and bandwidths of this machine", PAPER),
+    Item("environment", "Provenance", "Machine, software and settings", READ),
+    Item("status", "Provenance", "What was measured, skipped or failed, and why", READ),
+    Item("variants", "Provenance", "The numbers that name variants in the table of samples", CSV),
+    Item("measurements", "Provenance", "Every sample", CSV),
+)
+
+FIGURES = (
+    Item("headline", "Findings", "The question's run: published, measured, extrapolated", DRAWN),
+    Item("time", "Findings", "Time per minibatch against minibatch size", DRAWN),
+    Item("speedup", "Findings", "Speed-up of CuPy over NumPy against minibatch size", DRAWN),
+    Item("clocks", "Measurements", "What each clock says of the same call", DRAWN),
+    Item("spread", "Measurements", "Samples by invocation", DRAWN),
+)
+
+IN_REPORT_TABLES = tuple(item for item in TABLES if item.name != "measurements")
+
+
+def paths(folder: str, items: tuple[Item, ...]) -> list[str]:
+    """Return every file of the items below a folder."""
+    return [f"{folder}/{item.name}.{ending}" for item in items for ending in item.formats]

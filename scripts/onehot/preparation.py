@@ -1,0 +1,129 @@
+"""From a variant to checked calls: inputs on the backend, preparation outside the clock, correctness before time."""
+
+import functools
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onehot import implementations
+from onehot.backends.base import Backend
+from onehot.clocks import Call
+from onehot.errors import WrongResultError
+from onehot.implementations.registry import CSR, INDICES, ONE_HOT, Implementation
+from onehot.problem import Array, Problem, one_hot
+from onehot.variant import Variant
+
+CHECK_SET = 1_000_000
+"""Number of the index set that is only checked, never timed: no sampled index set reaches it."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A variant ready to be timed.
+
+    Attributes
+    ----------
+    calls : one call an index set; the rotation walks over them.
+    tokens : the index sets, on the host.
+    build_seconds : time to make each minibatch in the form the implementation reads, transfer included.
+    prepare_seconds : time of the implementation's own preparation; None where it has none.
+    first_call_seconds : the first call in this process, synchronised.
+    """
+
+    calls: list[Call]
+    tokens: list[Array]
+    build_seconds: list[float]
+    prepare_seconds: float | None
+    first_call_seconds: float
+
+
+def index_sets(entry: Implementation, variant: Variant, wanted: int, input_bytes: int) -> int:
+    """Return how many index sets to rotate: as wanted, or as many as fit in ``input_bytes``, one at least.
+
+    Rotation keeps caches from holding one index set; an input larger than ``input_bytes`` is larger than any cache.
+    """
+    fitting = input_bytes // max(entry.input_bytes(variant), 1)
+    return min(wanted, max(1, fitting))
+
+
+def prepare(backend: Backend, problem: Problem, sets: int) -> Prepared:
+    """Build the inputs, prepare, check against the reference with an index set of its own, and return the calls.
+
+    Raises
+    ------
+    WrongResultError
+        The result differs from the reference in shape, dtype or a single bit; nothing is timed.
+    """
+    variant = problem.variant
+    entry = implementations.get(variant.implementation, variant.backend)
+    host_W0 = problem.weights()
+    W0 = backend.from_host(host_W0)
+    prepared, prepare_seconds = _run_preparation(backend, entry, variant, W0)
+
+    def bind(minibatch: Any) -> Call:
+        return functools.partial(entry.function, backend.xp, W0, minibatch, *prepared)
+
+    first_call_seconds = _check(backend, bind, problem, host_W0, entry)
+    tokens = [problem.tokens(number) for number in range(sets)]
+    calls, build_seconds = [], []
+    for J in tokens:
+        start = time.perf_counter()
+        minibatch = form(backend, problem, entry.reads, J)
+        backend.synchronize()
+        build_seconds.append(time.perf_counter() - start)
+        calls.append(bind(minibatch))
+    return Prepared(calls, tokens, build_seconds, prepare_seconds, first_call_seconds)
+
+
+def form(backend: Backend, problem: Problem, reads: str, J: Array) -> Any:
+    """Return the minibatch of tokens J in the form that an implementation reads."""
+    if reads == INDICES:
+        return backend.from_host(J)
+    if reads == ONE_HOT:
+        return one_hot(backend.xp, backend.from_host(J), problem.variant)
+    if reads == CSR:
+        shape = (problem.variant.minibatch, problem.variant.one_hot_columns)
+        return backend.sparse(problem.sparse(J), shape)
+    raise ValueError(f"no form {reads!r}")
+
+
+def _run_preparation(backend: Backend, entry: Implementation, variant: Variant, W0: Any) -> tuple[tuple[Any, ...], float | None]:
+    if entry.prepare is None:
+        return (), None
+    start = time.perf_counter()
+    prepared = entry.prepare(backend, variant, W0)
+    backend.synchronize()
+    return prepared, time.perf_counter() - start
+
+
+def _check(backend: Backend, bind: Any, problem: Problem, host_W0: Array, entry: Implementation) -> float:
+    J = problem.tokens(CHECK_SET)
+    call = bind(form(backend, problem, entry.reads, J))
+    backend.synchronize()
+    start = time.perf_counter()
+    result = call()
+    backend.synchronize()
+    seconds = time.perf_counter() - start
+    compare(backend.to_host(result), problem.reference(host_W0, J), problem.variant)
+    return seconds
+
+
+def compare(result: Array, expected: Array, variant: Variant) -> None:
+    """Refuse a result that is not the reference's, bit for bit; NaN never passes.
+
+    Raises
+    ------
+    WrongResultError
+        Says what differs and where first.
+    """
+    name = f"{variant.implementation} on {variant.backend} at minibatch {variant.minibatch}"
+    if result.shape != expected.shape or result.dtype != expected.dtype:
+        raise WrongResultError(f"{name} gave {result.dtype} of shape {result.shape}, expected {expected.dtype} of shape {expected.shape}")
+    if not np.array_equal(result, expected):
+        place = tuple(int(axis) for axis in np.argwhere(~(result == expected))[0])
+        wrong = int(np.count_nonzero(~(result == expected)))
+        raise WrongResultError(
+            f"{name} is wrong in {wrong} of {expected.size} elements, first at {place}: {result[place]!r}, expected {expected[place]!r}"
+        )

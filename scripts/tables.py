@@ -1,0 +1,26 @@
+"""Rule tables: read every record of one machine strictly and write all tables.
+
+Input: the records. Output: each table as CSV, and the ones for readers as Markdown, LaTeX and HTML too.
+"""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from onehot import presentation, records, tables
+
+
+def main(record_paths: Iterable[Path], table_paths: Iterable[Path]) -> None:
+    """Write every table; the file's stem names the table, its ending the format."""
+    results = tables.collect(records.read_all(record_paths))
+    frames = tables.everything(results)
+    for path in table_paths:
+        presentation.write(frames[path.stem], path.stem, path)
+
+
+if __name__ == "__main__":
+    snakemake: Any
+    with open(snakemake.log[0], "w") as log:
+        sys.stdout = sys.stderr = log
+        main([Path(path) for path in snakemake.input.records], [Path(path) for path in snakemake.output])

@@ -1,0 +1,211 @@
+import dataclasses
+import json
+import os
+import platform
+import re
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import Paramspace
+
+STUDY_ROOT = Path(workflow.basedir).resolve()
+STUDY_ROOT = STUDY_ROOT if (STUDY_ROOT / "scripts").is_dir() else STUDY_ROOT.parent
+sys.path.insert(0, str(STUDY_ROOT / "scripts"))
+
+from onehot import catalogue, code_hash, implementations
+from onehot import config as configuration
+from onehot.backends import registry as backends
+from onehot.errors import StudyError
+from onehot.variant import COLUMNS, FILE_COLUMNS, Variant
+
+try:
+    STUDY = configuration.load(config)
+except StudyError as error:
+    raise WorkflowError(str(error))
+
+
+def machine_label():
+    """The configured label, or the host's name where none is given."""
+    host = re.sub(r"[^A-Za-z0-9._-]", "-", platform.node().split(".")[0]) or "machine"
+    return STUDY.machine or ("this-" + host if host == "reference" else host)
+
+
+MACHINE = machine_label()
+RESULTS = f"results/{MACHINE}"
+RECORDS = f"{RESULTS}/records"
+LOGS = f"{RESULTS}/logs"
+VARIANTS = configuration.variants(STUDY)
+ORDER = configuration.execution_order(STUDY, VARIANTS)
+
+
+class Columns(list):
+    """All that Paramspace asks of a data frame to make its pattern: importing pandas would double the planning time."""
+
+    columns = property(list)
+
+    def __getitem__(self, names):
+        return Columns(names)
+
+
+SWEEP = Paramspace(Columns(COLUMNS), filename_params=list(FILE_COLUMNS))
+
+
+wildcard_constraints:
+    results=r"results/(reference/)?[^/]+",
+    invocation=r"\d+",
+    backend=r"[a-z][a-z0-9_]*",
+    implementation=r"[a-z][a-z0-9_]*",
+    **{name: r"[^/~_]+" for name in FILE_COLUMNS},
+
+
+def variant_of(wildcards):
+    """The variant that a record's path names."""
+    kinds = {field.name: field.type for field in dataclasses.fields(Variant)}
+    return Variant(**{name: kinds[name](getattr(wildcards, name)) for name in COLUMNS})
+
+
+def all_cores(wildcards):
+    """Every core of this machine, so that timed jobs never share it; a cluster's profile sets its own number."""
+    return workflow.cores or 1
+
+
+def settings(**other):
+    """What a measurement reads of the configuration; a change of it measures again."""
+    chosen = {"seed": STUDY.seed, "index_sets": STUDY.index_sets, "input_bytes": STUDY.input_bytes}
+    return {**chosen, **STUDY.sampling.model_dump(), **other}
+
+
+def study(backend, implementation):
+    """Where the study lies and which code measures; the hash makes an edited module measure again."""
+    return {"root": str(STUDY_ROOT), "code_hash": code_hash.measurement_hash(backend, implementation)}
+
+
+def backends_named():
+    """Backends of the main sweep and of the further ones."""
+    return sorted({variant.backend for variant in VARIANTS})
+
+
+def installation(backend):
+    """What decides whether a backend runs and can change between two runs; a change asks the backend again."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    def installed(name):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return None
+
+    return {
+        "packages": {name: installed(name) for name in catalogue.PACKAGES[backend]},
+        "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "driver": os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg"),
+    }
+
+
+def needs_gpu(backend):
+    """1 for a backend that computes on a GPU: an executor asks its scheduler for one."""
+    return 1 if backends.on_device(backend) else 0
+
+
+def record_path(variant, invocation):
+    """Where the record of one invocation of a variant lies."""
+    return f"{RECORDS}/measurements/{variant.path}/invocation~{invocation}.json"
+
+
+def reference_folders():
+    """Folders of committed results."""
+    return sorted(str(path.parent) for path in Path("results/reference").glob("*/records"))
+
+
+def measurement_priority(wildcards):
+    """Jobs run in the recorded, shuffled order: invocation 0 of everything first."""
+    return len(ORDER) - ORDER[variant_of(wildcards), int(wildcards.invocation)]
+
+
+def headline_variant(wildcards):
+    """The variant of a full run."""
+    return configuration.single_variant(STUDY, wildcards.implementation, wildcards.backend, STUDY.headline.minibatch)
+
+
+def cold_start_variant(wildcards):
+    """The variant of a first call."""
+    return configuration.single_variant(STUDY, wildcards.implementation, wildcards.backend, STUDY.cold_start.minibatch)
+
+
+def planned():
+    """The plan's variants that can be measured here, once the plan is known."""
+    with checkpoints.plan.get().output[0].open() as file:
+        plan = json.load(file)
+    return [Variant(**one["variant"]) for one in plan["variants"] if one["status"] == "planned"]
+
+
+def measured_records(wildcards):
+    """Every record that the plan asks of this machine."""
+    variants = planned()
+    present = sorted({variant.backend for variant in variants})
+    records = [record_path(variant, number) for variant in variants for number in range(STUDY.invocations)]
+    if STUDY.headline:
+        records += [
+            f"{RECORDS}/headline/{backend}/{name}.json"
+            for backend in present
+            for name in STUDY.headline.implementation
+            if implementations.find(name, backend)
+        ]
+    if STUDY.cold_start:
+        records += [
+            f"{RECORDS}/cold_start/{backend}/{name}/invocation~{number}.json"
+            for backend in present
+            for name in STUDY.cold_start.implementation
+            if implementations.find(name, backend)
+            for number in range(STUDY.invocations)
+        ]
+    return records
+
+
+def records_of(wildcards):
+    """The records that a folder of results draws on: what the plan asks for, or what was committed."""
+    if wildcards.results == RESULTS:
+        return [f"{RECORDS}/plan.json", *expand(rules.probe.output, backend=backends_named()), *measured_records(wildcards)]
+    return sorted(str(path) for path in Path(wildcards.results, "records").rglob("*.json"))
+
+
+def tables_of(results):
+    """Every table file of a folder of results."""
+    return catalogue.paths(f"{results}/tables", catalogue.TABLES)
+
+
+def figures_of(results):
+    """Every figure file of a folder of results."""
+    return catalogue.paths(f"{results}/figures", catalogue.FIGURES)
+
+
+def everything(wildcards):
+    """What a whole study leaves behind; the records are named too, so that a deleted one is measured again."""
+    return [*measured_records(wildcards), *tables_of(RESULTS)]
+
+
+def module_files(*modules):
+    """The files of modules and of all that they import here: an edit of one draws tables or figures again."""
+    return [str(path) for path in code_hash.files(modules)]
+
+
+def table_outputs(results):
+    """Table files; the ones for readers go into the report."""
+    return [
+        described(f"{results}/tables/{item.name}.{ending}", item, "tables", ending == "html")
+        for item in catalogue.TABLES
+        for ending in item.formats
+    ]
+
+
+def described(path, item, kind, in_report):
+    """A file with its caption, category and label in the report, where it goes into the report."""
+    if not in_report:
+        return path
+    return report(
+        path,
+        caption=f"../report/{kind}/{item.name}.rst",
+        category=item.category,
+        labels={kind.removesuffix("s"): item.title},
+    )

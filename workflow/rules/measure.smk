@@ -1,0 +1,62 @@
+def first_invocation(wildcards):
+    """The record of invocation 0: a variant that it gave up is not tried again, and its age measures nothing again."""
+    return [] if wildcards.invocation == "0" else ancient(record_path(variant_of(wildcards), 0))
+
+
+rule measure:
+    input:
+        first=first_invocation,
+    output:
+        f"{RECORDS}/measurements/{SWEEP.wildcard_pattern}/invocation~{{invocation}}.json",
+    log:
+        f"{LOGS}/measurements/{SWEEP.wildcard_pattern}/invocation~{{invocation}}.log",
+    params:
+        variant=lambda wildcards: dataclasses.asdict(variant_of(wildcards)),
+        settings=settings(),
+        study=lambda wildcards: study(wildcards.backend, wildcards.implementation),
+    priority: lambda wildcards: measurement_priority(wildcards)
+    threads: all_cores
+    resources:
+        gpu=lambda wildcards: needs_gpu(wildcards.backend),
+    message:
+        "measuring {wildcards.backend} {wildcards.implementation}, minibatch {wildcards.minibatch}, "
+        "invocation {wildcards.invocation}"
+    script:
+        "../../scripts/measure.py"
+
+
+rule headline:
+    output:
+        f"{RECORDS}/headline/{{backend}}/{{implementation}}.json",
+    log:
+        f"{LOGS}/headline/{{backend}}/{{implementation}}.log",
+    params:
+        variant=lambda wildcards: dataclasses.asdict(headline_variant(wildcards)),
+        minibatches=lambda wildcards: STUDY.headline.minibatches,
+        settings=lambda wildcards: settings(timeout_seconds=STUDY.headline.timeout_seconds),
+        study=lambda wildcards: study(wildcards.backend, wildcards.implementation),
+    threads: all_cores
+    resources:
+        gpu=lambda wildcards: needs_gpu(wildcards.backend),
+    message:
+        "running all minibatches of {wildcards.implementation} on {wildcards.backend}"
+    script:
+        "../../scripts/headline.py"
+
+
+rule cold_start:
+    output:
+        f"{RECORDS}/cold_start/{{backend}}/{{implementation}}/invocation~{{invocation}}.json",
+    log:
+        f"{LOGS}/cold_start/{{backend}}/{{implementation}}/invocation~{{invocation}}.log",
+    params:
+        variant=lambda wildcards: dataclasses.asdict(cold_start_variant(wildcards)),
+        settings=settings(),
+        study=lambda wildcards: study(wildcards.backend, wildcards.implementation),
+    threads: all_cores
+    resources:
+        gpu=lambda wildcards: needs_gpu(wildcards.backend),
+    message:
+        "first call of {wildcards.implementation} on {wildcards.backend}, invocation {wildcards.invocation}"
+    script:
+        "../../scripts/cold_start.py"

@@ -1,0 +1,12 @@
+rule tables:
+    input:
+        records=records_of,
+        code=module_files("onehot.tables", "onehot.presentation"),
+    output:
+        table_outputs("{results}"),
+    log:
+        "{results}/logs/tables.log",
+    message:
+        "writing the tables of {wildcards.results}"
+    script:
+        "../../scripts/tables.py"
