@@ -4,9 +4,9 @@ pip reads a lock's markers for the Python that runs pip; here the lock is read f
 of the other machine. A package published as source only is built, which is right on any machine as long as
 the wheel is pure Python; anything else is refused by name.
 
-Beside the wheels stand a requirements.txt with the hashes of the very files in the folder, because a wheel built
-here has no hash in the lock, and copies of the locks that they fulfil, by which `make` on the other machine
-knows that nothing is left to install.
+Beside the wheels stand a requirements.txt with the hashes of the very files in the folder, because a wheel
+built here has no hash in the lock, and copies of the locks that they fulfil, by which `make` on the other
+machine knows that nothing is left to install.
 """
 
 from __future__ import annotations
