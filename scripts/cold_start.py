@@ -14,7 +14,9 @@ from onehot.supervision import supervised, write_record
 from onehot.variant import Variant
 
 
-def main(variant: Variant, invocation: int, settings: Settings, study: Mapping[str, Any], record_path: Path) -> None:
+def main(
+    variant: Variant, invocation: int, settings: Settings, study: Mapping[str, Any], record_path: Path
+) -> None:
     """Write the record of one cold start."""
     outcome = supervised(lambda: _cold_start(variant, settings, study), 3 * settings.timeout_seconds)
     record = {

@@ -14,7 +14,9 @@ from onehot.supervision import supervised, write_record
 from onehot.variant import Variant
 
 
-def main(variant: Variant, minibatches: int, settings: Settings, study: Mapping[str, Any], record_path: Path) -> None:
+def main(
+    variant: Variant, minibatches: int, settings: Settings, study: Mapping[str, Any], record_path: Path
+) -> None:
     """Write the record of one full run."""
     outcome = supervised(lambda: _full_run(variant, minibatches, settings, study), settings.timeout_seconds)
     record = {
@@ -30,7 +32,9 @@ def main(variant: Variant, minibatches: int, settings: Settings, study: Mapping[
     write_record(record_path, {**record, **(outcome.answer or {})})
 
 
-def _full_run(variant: Variant, minibatches: int, settings: Settings, study: Mapping[str, Any]) -> dict[str, Any]:
+def _full_run(
+    variant: Variant, minibatches: int, settings: Settings, study: Mapping[str, Any]
+) -> dict[str, Any]:
     from onehot.headline import full_run
 
     return full_run(variant, minibatches, settings, study)

@@ -20,20 +20,29 @@ from onehot.variant import Variant
 
 
 def main(
-    variant: Variant, invocation: int, settings: Settings, study: Mapping[str, Any], first: Path | None, record_path: Path
+    variant: Variant,
+    invocation: int,
+    settings: Settings,
+    study: Mapping[str, Any],
+    first: Path | None,
+    record_path: Path,
 ) -> None:
     """Write the record of one invocation of one variant."""
     record = _given_up(first, variant, invocation, study)
     if record is None:
         outcome = supervised(lambda: _measure(variant, invocation, settings, study), settings.timeout_seconds)
         record = outcome.answer or {
-            **blank_record(variant, invocation, study), "status": outcome.status, "reason": outcome.reason,
+            **blank_record(variant, invocation, study),
+            "status": outcome.status,
+            "reason": outcome.reason,
         }
     print(f"{record['status']} {variant.path} {record['reason']}", file=sys.stderr)
     write_record(record_path, record)
 
 
-def _measure(variant: Variant, invocation: int, settings: Settings, study: Mapping[str, Any]) -> dict[str, Any]:
+def _measure(
+    variant: Variant, invocation: int, settings: Settings, study: Mapping[str, Any]
+) -> dict[str, Any]:
     """Import in the measuring process alone: its start-up is part of the record, and the supervisor stays small."""
     started = time.perf_counter()
     from onehot.measurement import measure
@@ -41,13 +50,17 @@ def _measure(variant: Variant, invocation: int, settings: Settings, study: Mappi
     return measure(variant, invocation, settings, study, started)
 
 
-def _given_up(first: Path | None, variant: Variant, invocation: int, study: Mapping[str, Any]) -> dict[str, Any] | None:
+def _given_up(
+    first: Path | None, variant: Variant, invocation: int, study: Mapping[str, Any]
+) -> dict[str, Any] | None:
     if first is None:
         return None
     earlier = json.loads(first.read_text())
     if earlier["status"] != "skipped":
         return None
-    kept = {key: earlier[key] for key in ("status", "reason", "skip", "settings", "provenance") if key in earlier}
+    kept = {
+        key: earlier[key] for key in ("status", "reason", "skip", "settings", "provenance") if key in earlier
+    }
     return {**blank_record(variant, invocation, study), **kept}
 
 

@@ -14,9 +14,7 @@ from onehot import config
 from onehot.supervision import write_record
 
 
-def main(
-    machine: str, configuration: Mapping[str, Any], probes: Iterable[Path], plan_path: Path
-) -> None:
+def main(machine: str, configuration: Mapping[str, Any], probes: Iterable[Path], plan_path: Path) -> None:
     """Write the plan."""
     variants = config.variants(config.load(configuration))
     records = [json.loads(path.read_text()) for path in probes]
@@ -31,7 +29,13 @@ def main(
     ]
     for backend, reason in reasons.items():
         print(f"backend {backend} is not measured: {reason}", file=sys.stderr)
-    plan = {"schema": 1, "kind": "plan", "machine": machine, "configuration": configuration, "variants": planned}
+    plan = {
+        "schema": 1,
+        "kind": "plan",
+        "machine": machine,
+        "configuration": configuration,
+        "variants": planned,
+    }
     write_record(plan_path, plan)
 
 

@@ -14,7 +14,13 @@ from onehot.supervision import supervised, write_record
 def main(backend: str, study: Mapping[str, Any], timeout_seconds: float, record_path: Path) -> None:
     """Write the record of one backend's probe."""
     outcome = supervised(lambda: _probe(backend, study), timeout_seconds)
-    record = {"schema": 1, "kind": "backend", "backend": backend, "status": outcome.status, "reason": outcome.reason}
+    record = {
+        "schema": 1,
+        "kind": "backend",
+        "backend": backend,
+        "status": outcome.status,
+        "reason": outcome.reason,
+    }
     print(f"{backend}: {outcome.status} {outcome.reason}", file=sys.stderr)
     write_record(record_path, {**record, **(outcome.answer or {})})
 

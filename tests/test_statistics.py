@@ -20,6 +20,7 @@ from onehot.statistics import (
     summarise,
     variance_components,
 )
+from scipy.stats import t
 
 QUICK = {"seed": 7, "resamples": 200}
 # 32 bits, so that no two samples fall together when both are multiplied
@@ -94,6 +95,22 @@ def test_equal_variants_are_rarely_called_faster_or_slower():
     rng = np.random.default_rng(2026)
     verdicts = [speedup(simulate(rng, 5), simulate(rng, 5), **QUICK).verdict for _ in range(400)]
     assert verdicts.count("inconclusive") / 400 >= 0.93
+
+
+def test_two_single_samples_have_the_student_interval():
+    estimate = summarise([[1.0], [math.exp(0.02)]], seed=1, resamples=20_000)
+    assert math.log(estimate.high / estimate.median) == pytest.approx(t.ppf(0.975, 1) * 0.02 / 2, rel=0.02)
+
+
+@pytest.mark.parametrize("sizes", [(2, 2, 2), (3, 3, 3), (4, 7, 10), (1, 6, 25)])
+def test_two_random_numbers_stand_for_a_resample_of_every_sample(sizes):
+    rng = np.random.default_rng(11)
+    data = [rng.lognormal(0.0, 0.1, size) for size in sizes]
+    drawn = rng.integers(0, 3, (4000, 3))
+    medians = [[np.median(rng.choice(data[i], sizes[i])) for i in row] for row in drawn]
+    expected = t.ppf(0.975, 2) * np.std(np.log(np.median(medians, axis=1)))
+    estimate = summarise(data, seed=1, resamples=20_000)
+    assert math.log(estimate.high / estimate.median) == pytest.approx(expected, rel=0.04)
 
 
 # ---------------------------------------------------------------- the estimate

@@ -54,14 +54,20 @@ def cold_start(variant: Variant, seed: int, timeout_seconds: float) -> dict[str,
         The fresh process failed; its last line of output is given.
     """
     with tempfile.TemporaryDirectory() as folder:
-        caches = {"CUPY_CACHE_DIR": f"{folder}/cupy", "CUDA_CACHE_PATH": f"{folder}/driver", "NUMBA_CACHE_DIR": f"{folder}/numba"}
+        caches = {
+            "CUPY_CACHE_DIR": f"{folder}/cupy",
+            "CUDA_CACHE_PATH": f"{folder}/driver",
+            "NUMBA_CACHE_DIR": f"{folder}/numba",
+        }
         inherited = os.environ.get("PYTHONPATH", "")
         path = os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), inherited)))
         environment = {**os.environ, **caches, "PYTHONPATH": path}
         return {state: _fresh(variant, seed, environment, timeout_seconds) for state in ("empty", "warm")}
 
 
-def _fresh(variant: Variant, seed: int, environment: dict[str, str], timeout_seconds: float) -> dict[str, float]:
+def _fresh(
+    variant: Variant, seed: int, environment: dict[str, str], timeout_seconds: float
+) -> dict[str, float]:
     command = [sys.executable, "-c", _CHILD, json.dumps(dataclasses.asdict(variant)), str(seed)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_seconds)
     if done.returncode != 0:

@@ -5,7 +5,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from onehot import implementations
 from onehot.backends import registry as backends
@@ -17,7 +25,9 @@ from onehot.variant import CORRECTED, PUBLISHED, Variant
 def _refuse_text(value: Any) -> Any:
     if isinstance(value, str):
         inside = value.strip("[]")
-        raise ValueError(f"a list is needed, not the text {value!r}; on the command line write KEY='[{inside}]'")
+        raise ValueError(
+            f"a list is needed, not the text {value!r}; on the command line write KEY='[{inside}]'"
+        )
     return value
 
 
@@ -36,7 +46,9 @@ def _unique(values: list[Any]) -> list[Any]:
 
 def _known_backend(name: str) -> str:
     if name not in backends.names():
-        raise ValueError(f"{name!r} is no backend{nearest(name, backends.names())}; known: {', '.join(backends.names())}")
+        raise ValueError(
+            f"{name!r} is no backend{nearest(name, backends.names())}; known: {', '.join(backends.names())}"
+        )
     return name
 
 
@@ -55,32 +67,29 @@ def _machine_label(name: str) -> str:
     return name
 
 
-def _list_of(item: Any) -> Any:
-    return Annotated[
-        list[item], BeforeValidator(_refuse_text), AfterValidator(_unique), Field(min_length=1)
-    ]
+NotText = BeforeValidator(_refuse_text)
+NotBool = BeforeValidator(_refuse_bool)
+Unique = AfterValidator(_unique)
+NotEmpty = Field(min_length=1)
 
+Whole = Annotated[int, NotBool]
+Real = Annotated[float, NotBool, Field(gt=0)]
+Size = Annotated[int, NotBool, Field(ge=1, le=1 << 27)]
+BackendName = Annotated[str, AfterValidator(_known_backend)]
+ImplementationName = Annotated[str, AfterValidator(_known_implementation)]
 
-def _integer(low: int, high: int) -> Any:
-    return Annotated[int, BeforeValidator(_refuse_bool), Field(ge=low, le=high)]
-
-
-def _number(low: float, high: float) -> Any:
-    return Annotated[float, BeforeValidator(_refuse_bool), Field(gt=low, le=high)]
-
-
-Geometries = _list_of(Literal["published", "corrected"])
-Backends = _list_of(Annotated[str, AfterValidator(_known_backend)])
-Implementations = _list_of(Annotated[str, AfterValidator(_known_implementation)])
-Minibatches = _list_of(_integer(1, 1 << 27))
-Vocabularies = _list_of(_integer(2, 1 << 27))
-Embeddings = _list_of(_integer(1, 1 << 16))
-Dtypes = _list_of(Literal["float32", "float64"])
-IndexDtypes = _list_of(Literal["int32", "int64"])
-Distributions = _list_of(Literal["uniform", "zipf"])
-Exponent = _number(0.0, 10.0)
-Layouts = _list_of(Literal["C", "F"])
-Threads = _list_of(_integer(0, 4096))
+Geometries = Annotated[list[Literal["published", "corrected"]], NotText, Unique, NotEmpty]
+Backends = Annotated[list[BackendName], NotText, Unique, NotEmpty]
+Implementations = Annotated[list[ImplementationName], NotText, Unique, NotEmpty]
+Minibatches = Annotated[list[Size], NotText, Unique, NotEmpty]
+Vocabularies = Annotated[list[Annotated[Size, Field(ge=2)]], NotText, Unique, NotEmpty]
+Embeddings = Annotated[list[Annotated[Size, Field(le=1 << 16)]], NotText, Unique, NotEmpty]
+Dtypes = Annotated[list[Literal["float32", "float64"]], NotText, Unique, NotEmpty]
+IndexDtypes = Annotated[list[Literal["int32", "int64"]], NotText, Unique, NotEmpty]
+Distributions = Annotated[list[Literal["uniform", "zipf"]], NotText, Unique, NotEmpty]
+Exponent = Annotated[Real, Field(le=10)]
+Layouts = Annotated[list[Literal["C", "F"]], NotText, Unique, NotEmpty]
+Threads = Annotated[list[Annotated[Whole, Field(ge=0, le=4096)]], NotText, Unique, NotEmpty]
 
 
 class _Model(BaseModel):
@@ -90,7 +99,9 @@ class _Model(BaseModel):
 class Factors(_Model):
     """What is swept. Every combination that means something is one variant."""
 
-    geometry: Geometries = Field(default=["published", "corrected"], description="published, corrected or both")
+    geometry: Geometries = Field(
+        default=["published", "corrected"], description="published, corrected or both"
+    )
     backend: Backends = Field(default=["numpy", "cupy"], description="array libraries to measure")
     implementation: Implementations = Field(description="implementations to measure")
     minibatch: Minibatches = Field(description="m, rows of one minibatch")
@@ -102,7 +113,8 @@ class Factors(_Model):
     zipf_exponent: Exponent = Field(default=1.0, description="exponent of the Zipf law truncated to V")
     layout: Layouts = Field(default=["C"], description="memory order of the one-hot matrix")
     threads: Threads = Field(
-        default=[1, 0], description="threads of products and parallel loops; 0 is every core; others run with 1"
+        default=[1, 0],
+        description="threads of products and parallel loops; 0 is every core; others run with 1",
     )
 
 
@@ -126,18 +138,30 @@ class Override(_Model):
 class Sampling(_Model):
     """How long a variant is sampled, and when it is given up."""
 
-    budget_seconds: _number(0, 3600) = Field(default=0.4, description="sampling time of one job, all clocks together")
-    target: _number(0, 1) = Field(
-        default=0.02, description="stop a clock when the relative half-width of its median's 95 % interval is below"
+    budget_seconds: Real = Field(
+        default=0.4, description="sampling time of one job, all clocks together", le=3600
     )
-    min_samples: _integer(1, 10_000) = Field(default=10, description="samples of a clock before the target is asked")
-    max_samples: _integer(1, 100_000) = Field(default=100, description="samples of a clock at most")
-    sample_seconds: _number(0, 60) = Field(default=0.002, description="aim for the length of a throughput sample")
-    warmup_seconds: _number(0, 60) = Field(default=0.03, description="calls before sampling, the first one aside")
-    call_limit_seconds: _number(0, 86_400) = Field(
-        default=1.0, description="a variant whose single call is predicted to take longer is skipped"
+    target: Real = Field(
+        default=0.02,
+        description="stop a clock when the relative half-width of its median's 95 % interval is below",
+        le=1,
     )
-    timeout_seconds: _number(0, 86_400) = Field(default=120.0, description="a measuring process is ended after")
+    min_samples: Whole = Field(
+        default=10, description="samples of a clock before the target is asked", ge=1, le=10_000
+    )
+    max_samples: Whole = Field(default=100, description="samples of a clock at most", ge=1, le=100_000)
+    sample_seconds: Real = Field(
+        default=0.002, description="aim for the length of a throughput sample", le=60
+    )
+    warmup_seconds: Real = Field(
+        default=0.03, description="calls before sampling, the first one aside", le=60
+    )
+    call_limit_seconds: Real = Field(
+        default=1.0,
+        description="a variant whose single call is predicted to take longer is skipped",
+        le=86_400,
+    )
+    timeout_seconds: Real = Field(default=120.0, description="a measuring process is ended after", le=86_400)
 
     @model_validator(mode="after")
     def _ordered(self) -> "Sampling":
@@ -150,25 +174,43 @@ class Headline(_Model):
     """The question's whole run, for real: every minibatch of all epochs."""
 
     implementation: Implementations = Field(default=["published_loop", "published_gather", "fancy_index"])
-    minibatch: _integer(1, 1 << 27) = Field(default=2048, description="m of the full run")
-    minibatches: _integer(1, 10_000_000) = Field(default=1570, description="minibatches of the full run, all epochs")
-    timeout_seconds: _number(0, 86_400) = Field(default=900.0, description="a full run is ended after")
+    minibatch: Whole = Field(default=2048, description="m of the full run", ge=1, le=1 << 27)
+    minibatches: Whole = Field(
+        default=1570, description="minibatches of the full run, all epochs", ge=1, le=10_000_000
+    )
+    timeout_seconds: Real = Field(default=900.0, description="a full run is ended after", le=86_400)
+
+
+class Limits(_Model):
+    """Unit costs and bandwidths of the machine, measured before the sweep."""
+
+    invocations: Whole = Field(default=3, description="processes in which the limits are measured", ge=1, le=1000)
 
 
 class ColdStart(_Model):
     """First call in a fresh process, with an empty and with a warm kernel cache."""
 
     implementation: Implementations = Field(default=["published_loop", "fancy_index"])
-    minibatch: _integer(1, 1 << 27) = Field(default=2048, description="m of the first call")
+    minibatch: Whole = Field(default=2048, description="m of the first call", ge=1, le=1 << 27)
+
+
+class Trace(_Model):
+    """What one call asks of the machine, counted in a process of its own."""
+
+    minibatch: Whole = Field(default=2048, description="m of the call that is counted", ge=1, le=1 << 27)
 
 
 class Statistics(_Model):
     """How samples become statements."""
 
-    level: _number(0.5, 0.9999) = Field(default=0.95, description="coverage of every interval")
-    resamples: _integer(100, 1_000_000) = Field(default=2000, description="resamples of the hierarchical bootstrap")
-    implausible: _number(0, 1) = Field(
-        default=0.95, description="a device time under this fraction of the bound is flagged as implausible"
+    level: Real = Field(default=0.95, description="coverage of every interval", le=0.9999, gt=0.5)
+    resamples: Whole = Field(
+        default=2000, description="resamples of the hierarchical bootstrap", ge=100, le=1_000_000
+    )
+    implausible: Real = Field(
+        default=0.95,
+        description="a device time under this fraction of the bound is flagged as implausible",
+        le=1,
     )
 
 
@@ -178,15 +220,26 @@ class Study(Factors):
     machine: Annotated[str, AfterValidator(_machine_label)] | None = Field(
         default=None, description="label of the results folder; the host's name where none is given"
     )
-    seed: _integer(0, 2**63 - 1) = Field(default=20261201, description="of indices, weights, order and bootstrap")
-    invocations: _integer(1, 1000) = Field(default=3, description="processes in which each variant is measured")
-    index_sets: _integer(1, 1024) = Field(default=4, description="minibatches of different indices, rotated")
-    input_bytes: _integer(1, 1 << 40) = Field(
-        default=1 << 30, description="fewer index sets are rotated where all of them would take more than this"
+    seed: Whole = Field(
+        default=20261201, description="of indices, weights, order and bootstrap", ge=0, le=2**63 - 1
+    )
+    invocations: Whole = Field(
+        default=3, description="processes in which each variant is measured", ge=1, le=1000
+    )
+    index_sets: Whole = Field(
+        default=4, description="minibatches of different indices, rotated", ge=1, le=1024
+    )
+    input_bytes: Whole = Field(
+        default=1 << 30,
+        description="fewer index sets are rotated where all of them would take more than this",
+        ge=1,
+        le=1 << 40,
     )
     sampling: Sampling = Sampling()
     headline: Headline | None = Headline()
+    limits: Limits | None = Limits()
     cold_start: ColdStart | None = ColdStart()
+    trace: Trace | None = Trace()
     statistics: Statistics = Statistics()
     sweeps: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Override] = Field(
         default={}, description="further sweeps by name, added to the main one"
@@ -205,7 +258,9 @@ def load(raw: Mapping[str, Any]) -> Study:
         study = Study.model_validate(dict(raw))
     except ValidationError as error:
         lines = [_fault(dict(fault)) for fault in error.errors()]
-        raise ConfigurationError("the configuration is not valid:\n" + "\n".join(f"  {line}" for line in lines)) from None
+        raise ConfigurationError(
+            "the configuration is not valid:\n" + "\n".join(f"  {line}" for line in lines)
+        ) from None
     if not variants(study):
         raise ConfigurationError(
             "the configuration is not valid:\n  no variant is left: none of the implementations "
@@ -227,7 +282,13 @@ def _fault(fault: dict[str, Any]) -> str:
 def _keys_at(location: tuple[Any, ...]) -> list[str]:
     """Keys allowed at a place in the configuration, so that a misspelt one can be told what it should be."""
     models: dict[str, type[BaseModel]] = {
-        "sampling": Sampling, "headline": Headline, "cold_start": ColdStart, "statistics": Statistics, "sweeps": Override,
+        "sampling": Sampling,
+        "headline": Headline,
+        "limits": Limits,
+        "cold_start": ColdStart,
+        "trace": Trace,
+        "statistics": Statistics,
+        "sweeps": Override,
     }
     return list((models[location[0]] if location else Study).model_fields)
 
@@ -262,18 +323,36 @@ def _sweep(entry: Implementation, backend: str, factors: Mapping[str, Any]) -> I
                     for index_dtype in index_dtypes:
                         for law in laws:
                             for layout in factors["layout"] if one_hot else ["C"]:
-                                for threads in factors["threads"] if entry.threaded and not backends.on_device(backend) else [1]:
+                                for threads in (
+                                    factors["threads"]
+                                    if entry.threaded and not backends.on_device(backend)
+                                    else [1]
+                                ):
                                     exponent = factors["zipf_exponent"] if law == "zipf" else 0.0
                                     yield Variant(
-                                        entry.geometry, backend, entry.name, m, v, e, dtype, index_dtype,
-                                        law, exponent, layout, threads,
+                                        entry.geometry,
+                                        backend,
+                                        entry.name,
+                                        m,
+                                        v,
+                                        e,
+                                        dtype,
+                                        index_dtype,
+                                        law,
+                                        exponent,
+                                        layout,
+                                        threads,
                                     )
 
 
 def single_variant(study: Study, implementation: str, backend: str, minibatch: int) -> Variant:
     """Return one implementation's variant at a minibatch of its own, the other factors at their first value."""
     factors = {name: getattr(study, name)[:1] for name in Factors.model_fields if name != "zipf_exponent"}
-    factors |= {"zipf_exponent": study.zipf_exponent, "minibatch": [minibatch], "geometry": ["published", "corrected"]}
+    factors |= {
+        "zipf_exponent": study.zipf_exponent,
+        "minibatch": [minibatch],
+        "geometry": ["published", "corrected"],
+    }
     entry = implementations.get(implementation, backend)
     return next(iter(_sweep(entry, backend, factors)))
 

@@ -16,7 +16,9 @@ from onehot.variant import Variant
 PROGRESS_SECONDS = 5.0
 
 
-def full_run(variant: Variant, minibatches: int, settings: Settings, study: Mapping[str, Any]) -> dict[str, Any]:
+def full_run(
+    variant: Variant, minibatches: int, settings: Settings, study: Mapping[str, Any]
+) -> dict[str, Any]:
     """Time all minibatches back to back with one synchronisation at the end, as the question's loop runs.
 
     The time of every tenth of the run is kept too, each with a synchronisation of its own, so that a drift shows.

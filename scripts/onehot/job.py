@@ -7,6 +7,7 @@ from typing import Any
 
 from onehot.variant import Variant
 
+
 @dataclass(frozen=True)
 class Settings:
     """What a measurement reads of the configuration, beside its variant; see ``config.Sampling`` for the units."""

@@ -62,7 +62,10 @@ def measure(
     record["settings"] = dataclasses.asdict(settings)
     record["provenance"] = provenance(backend, threads, Path(study["root"]))
     begin = machine.utc_now()
-    skip = _memory_skip(backend, entry, variant, settings) or _time_skip(backend, variant, settings)
+    skip = _memory_skip(backend, entry, variant, settings)
+    expected = None
+    if skip is None:
+        skip, expected = _time_skip(backend, variant, settings)
     if skip:
         record |= {"status": "skipped", **skip}
     else:
@@ -77,7 +80,7 @@ def measure(
             "prepare_seconds": prepared.prepare_seconds,
             "first_call_seconds": prepared.first_call_seconds,
         }
-        record |= _timed(backend, entry, prepared, settings)
+        record |= _timed(backend, entry, prepared, expected or 0.0, settings)
         record["status"] = "ok"
     record["run"] = {"start_utc": begin, "end_utc": machine.utc_now()}
     record["provenance"]["after"] = state(backend)
@@ -108,7 +111,9 @@ def state(backend: Backend) -> dict[str, Any]:
     return {"load": machine.load(), "gpu": machine.gpu_state(device["uuid"]) if device else None}
 
 
-def _memory_skip(backend: Backend, entry: Implementation, variant: Variant, settings: Settings) -> dict[str, Any] | None:
+def _memory_skip(
+    backend: Backend, entry: Implementation, variant: Variant, settings: Settings
+) -> dict[str, Any] | None:
     sets = index_sets(entry, variant, settings.index_sets, settings.input_bytes)
     needed, free = entry.peak_bytes(variant, sets), backend.free_bytes()
     if needed <= free:
@@ -119,11 +124,14 @@ def _memory_skip(backend: Backend, entry: Implementation, variant: Variant, sett
     }
 
 
-def _time_skip(backend: Backend, variant: Variant, settings: Settings) -> dict[str, Any] | None:
+def _time_skip(
+    backend: Backend, variant: Variant, settings: Settings
+) -> tuple[dict[str, Any] | None, float | None]:
     """Probe at smaller minibatches until the size itself is known to be affordable, or not.
 
     The first probes are extrapolated by the worst growth there is, so a cheap variant is through after one or two; a
-    variant is given up only on the growth that two probes have shown.
+    variant is given up only on the growth that two probes have shown. Returns the skip, if any, and the seconds that
+    one call is expected to take, where two probes tell.
     """
     limit = settings.call_limit_seconds
     probes: list[tuple[int, float]] = []
@@ -132,15 +140,22 @@ def _time_skip(backend: Backend, variant: Variant, settings: Settings) -> dict[s
         prepared = prepare(backend, Problem(variant.at(m), settings.seed), 1)
         probes.append((m, min(clocks.latency(prepared.calls, backend.synchronize) for _ in range(2))))
         if probes[-1][1] * (variant.minibatch / m) ** WORST_GROWTH <= limit:
-            return None
+            break
         predicted = extrapolate(probes, variant.minibatch)
         if predicted is not None and predicted > limit:
+            skip = {
+                "cause": "time",
+                "predicted": predicted,
+                "limit": limit,
+                "unit": "seconds",
+                "probes": probes,
+            }
             return {
                 "reason": f"one call is predicted to take {predicted:.3g} s, the limit is {limit:g} s",
-                "skip": {"cause": "time", "predicted": predicted, "limit": limit, "unit": "seconds", "probes": probes},
-            }
+                "skip": skip,
+            }, predicted
         m *= PROBE_STEP
-    return None
+    return None, extrapolate(probes, variant.minibatch)
 
 
 def extrapolate(probes: list[tuple[int, float]], minibatch: int) -> float | None:
@@ -152,12 +167,19 @@ def extrapolate(probes: list[tuple[int, float]], minibatch: int) -> float | None
     return t1 * (minibatch / m1) ** min(max(growth, 0.0), WORST_GROWTH)
 
 
-def _timed(backend: Backend, entry: Implementation, prepared: Prepared, settings: Settings) -> dict[str, Any]:
+def _timed(
+    backend: Backend, entry: Implementation, prepared: Prepared, expected_seconds: float, settings: Settings
+) -> dict[str, Any]:
     rotation = clocks.Rotation(prepared.calls)
     gc.collect()
     gc.disable()
     try:
-        estimate = _warm_up(backend, rotation, settings.warmup_seconds, prepared.first_call_seconds)
+        if expected_seconds > settings.budget_seconds:
+            # The check was a call already, and the probes compiled what there is to compile: another one would cost
+            # more than all that is spent on sampling.
+            estimate = expected_seconds
+        else:
+            estimate = _warm_up(backend, rotation, settings.warmup_seconds)
         series, absent = _every_clock(backend, entry, rotation, estimate, settings)
     finally:
         gc.enable()
@@ -170,10 +192,10 @@ def _timed(backend: Backend, entry: Implementation, prepared: Prepared, settings
     }
 
 
-def _warm_up(backend: Backend, rotation: clocks.Rotation, seconds: float, first_call: float) -> float:
+def _warm_up(backend: Backend, rotation: clocks.Rotation, seconds: float) -> float:
     """Call until caches, pools and clock rates have settled; return the shortest latency seen."""
     begin, shortest = time.perf_counter(), math.inf
-    while shortest == math.inf or time.perf_counter() - begin + min(shortest, first_call) < seconds:
+    while shortest == math.inf or time.perf_counter() - begin + shortest < seconds:
         shortest = min(shortest, clocks.latency(rotation.take(1), backend.synchronize))
     return shortest
 
@@ -183,6 +205,10 @@ def _every_clock(
 ) -> tuple[dict[str, sampling.Series], dict[str, str]]:
     timer = backend.device_timer() if not entry.synchronises else None
     absent = absences(backend, entry)
+    if backend.asynchronous and estimate > settings.budget_seconds:
+        absent[clocks.ENQUEUE] = (
+            "one call outlasts the whole sampling budget, which latency and throughput need"
+        )
     share = settings.budget_seconds / (len(clocks.CLOCKS) - len(absent))
     rule = sampling.Rule(share, settings.target, settings.min_samples, settings.max_samples)
     floor = clocks.timer_floor_seconds()
@@ -204,7 +230,9 @@ def _every_clock(
     return series, absent
 
 
-def _device(timer: DeviceTimer, rotation: clocks.Rotation, rule: sampling.Rule, *, cold: bool) -> sampling.Series:
+def _device(
+    timer: DeviceTimer, rotation: clocks.Rotation, rule: sampling.Rule, *, cold: bool
+) -> sampling.Series:
     timer.seconds(rotation.take(1)[0], cold=cold)  # the first use allocates events' resources
     return sampling.sample(lambda: timer.seconds(rotation.take(1)[0], cold=cold), rule, 1)
 
@@ -216,5 +244,7 @@ def absences(backend: Backend, entry: Implementation) -> dict[str, str]:
         reason = f"{backend.name} returns when the work is done: the host's time is the whole time"
         return dict.fromkeys((clocks.ENQUEUE, *device), reason)
     if entry.synchronises:
-        return dict.fromkeys(device, "the call waits for the device inside, so its stream cannot be held until it is queued")
+        return dict.fromkeys(
+            device, "the call waits for the device inside, so its stream cannot be held until it is queued"
+        )
     return {}

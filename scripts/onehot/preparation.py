@@ -11,8 +11,16 @@ from onehot import implementations
 from onehot.backends.base import Backend
 from onehot.clocks import Call
 from onehot.errors import WrongResultError
-from onehot.implementations.registry import CSR, INDICES, ONE_HOT, Implementation
-from onehot.problem import Array, Problem, one_hot
+from onehot.implementations.registry import (
+    CSR,
+    FIRST_POSITIONS,
+    HOST_INDICES,
+    INDICES,
+    ONE_HOT,
+    PINNED_INDICES,
+    Implementation,
+)
+from onehot.problem import Array, Problem, first_positions, one_hot
 from onehot.variant import Variant
 
 CHECK_SET = 1_000_000
@@ -81,6 +89,15 @@ def form(backend: Backend, problem: Problem, reads: str, J: Array) -> Any:
     """Return the minibatch of tokens J in the form that an implementation reads."""
     if reads == INDICES:
         return backend.from_host(J)
+    if reads == FIRST_POSITIONS:
+        first = first_positions(J, problem.variant.embedding)
+        return backend.from_host(first.astype(problem.variant.index_dtype))
+    if reads == HOST_INDICES:
+        return J
+    if reads == PINNED_INDICES:
+        pinned = backend.pinned(J.shape, J.dtype)
+        pinned[:] = J
+        return pinned
     if reads == ONE_HOT:
         return one_hot(backend.xp, backend.from_host(J), problem.variant)
     if reads == CSR:
@@ -89,7 +106,9 @@ def form(backend: Backend, problem: Problem, reads: str, J: Array) -> Any:
     raise ValueError(f"no form {reads!r}")
 
 
-def _run_preparation(backend: Backend, entry: Implementation, variant: Variant, W0: Any) -> tuple[tuple[Any, ...], float | None]:
+def _run_preparation(
+    backend: Backend, entry: Implementation, variant: Variant, W0: Any
+) -> tuple[tuple[Any, ...], float | None]:
     if entry.prepare is None:
         return (), None
     start = time.perf_counter()
@@ -120,7 +139,9 @@ def compare(result: Array, expected: Array, variant: Variant) -> None:
     """
     name = f"{variant.implementation} on {variant.backend} at minibatch {variant.minibatch}"
     if result.shape != expected.shape or result.dtype != expected.dtype:
-        raise WrongResultError(f"{name} gave {result.dtype} of shape {result.shape}, expected {expected.dtype} of shape {expected.shape}")
+        raise WrongResultError(
+            f"{name} gave {result.dtype} of shape {result.shape}, expected {expected.dtype} of shape {expected.shape}"
+        )
     if not np.array_equal(result, expected):
         place = tuple(int(axis) for axis in np.argwhere(~(result == expected))[0])
         wrong = int(np.count_nonzero(~(result == expected)))

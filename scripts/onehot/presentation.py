@@ -31,7 +31,7 @@ def significant(value: float, digits: int = 3) -> str:
     if not 1e-3 <= abs(value) < 1e7:
         return f"{value:.{digits - 1}e}"
     text = f"{value:.{digits}g}"
-    return f"{float(text):,.0f}".replace(",", " ") if "e" in text or abs(value) >= 10 ** digits else text
+    return f"{float(text):,.0f}".replace(",", " ") if "e" in text or abs(value) >= 10**digits else text
 
 
 def interval_text(value: Any, low: Any, high: Any, text: Callable[[Any], str]) -> str:
@@ -145,7 +145,8 @@ def cold_start(frame: pd.DataFrame) -> pd.DataFrame:
         key = (NAMES.get(row["backend"], row["backend"]), row["implementation"], row["cache"])
         rows.setdefault(key, {})[row["stage"].replace("_", " ")] = seconds_text(row["median"])
     return pd.DataFrame(
-        {"backend": key[0], "implementation": key[1], "kernel cache": key[2], **stages} for key, stages in rows.items()
+        {"backend": key[0], "implementation": key[1], "kernel cache": key[2], **stages}
+        for key, stages in rows.items()
     )
 
 
@@ -156,7 +157,10 @@ def limits(frame: pd.DataFrame) -> pd.DataFrame:
             "backend": NAMES.get(row["backend"], row["backend"]),
             "limit": row["name"].replace("_", " "),
             "value [95 % interval]": interval_text(
-                row["value"], row["low"], row["high"], lambda value, unit=row["unit"]: amount_text(value, unit)
+                row["value"],
+                row["low"],
+                row["high"],
+                lambda value, unit=row["unit"]: amount_text(value, unit),
             ),
             "note": row["note"],
         }
@@ -172,7 +176,12 @@ def environment(frame: pd.DataFrame) -> pd.DataFrame:
 def status(frame: pd.DataFrame) -> pd.DataFrame:
     """What became of each variant."""
     return pd.DataFrame(
-        {**_factors(frame, row), "status": row["status"], "reason": row["reason"], "processes": row["invocations"]}
+        {
+            **_factors(frame, row),
+            "status": row["status"],
+            "reason": row["reason"],
+            "processes": row["invocations"],
+        }
         for row in _rows(frame)
     )
 
@@ -202,7 +211,11 @@ def write(frame: pd.DataFrame, name: str, path: Path) -> None:
         return
     shown = PRESENTED[name](frame)
     if path.suffix == ".md":
-        text = shown.to_markdown(index=False, disable_numparse=True) if len(shown) else "Nothing was measured for this table."
+        text = (
+            shown.to_markdown(index=False, disable_numparse=True)
+            if len(shown)
+            else "Nothing was measured for this table."
+        )
     elif path.suffix == ".tex":
         text = _latex(shown)
     elif path.suffix == ".html":

@@ -144,5 +144,7 @@ def checked_one_hot(X: Array) -> Array:
     wrong = ((X != 0).sum(axis=1) != 1) | (X.max(axis=1) != 1)
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise ProblemError(f"row {row} is not one-hot: it holds {np.count_nonzero(X[row])} values that are not 0, the largest {X[row].max()}")
+        raise ProblemError(
+            f"row {row} is not one-hot: it holds {np.count_nonzero(X[row])} values that are not 0, the largest {X[row].max()}"
+        )
     return X

@@ -153,12 +153,14 @@ class BackendRecord(_Record):
 class LimitModel(_Model):
     """Samples of one limit; see ``limits.Limit``."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
-
     name: str
-    unit: str
-    seconds: Annotated[list[Positive], Field(min_length=1)]
+    unit: Literal["seconds", "bytes_per_second", "flop_per_second"]
+    kind: str
+    seconds: list[float]
     amount: Annotated[float, Field(ge=0)]
+    note: str
+    clock: str
+    calls_per_sample: Count = 1
 
 
 class LimitsRecord(_Record):
@@ -167,7 +169,67 @@ class LimitsRecord(_Record):
     kind: Literal["limits"]
     backend: str
     invocation: Annotated[int, Field(ge=0)]
+    settings: dict[str, Any] = {}
     limits: list[LimitModel] = []
+
+
+class CopyModel(_Model):
+    """Copies of one direction and size."""
+
+    direction: str
+    bytes: Annotated[int, Field(ge=0)]
+    count: Count
+
+
+class MemsetModel(_Model):
+    """Memsets of one size."""
+
+    bytes: Annotated[int, Field(ge=0)]
+    count: Count
+
+
+class CountsModel(_Model):
+    """What CUPTI saw of one call; see ``ledger.Counts``."""
+
+    kernels: dict[str, Count]
+    kernel_seconds: dict[str, Annotated[float, Field(ge=0)]]
+    copies: list[CopyModel]
+    memsets: list[MemsetModel]
+    synchronizations: dict[str, Count]
+    driver_calls: dict[str, Count]
+    runtime_calls: dict[str, Count]
+
+
+class AllocationsModel(_Model):
+    """What a memory pool was asked for; see ``ledger.Allocations``."""
+
+    requests: Annotated[int, Field(ge=0)]
+    request_bytes: Annotated[int, Field(ge=0)]
+    real: Annotated[int, Field(ge=0)]
+    real_bytes: Annotated[int, Field(ge=0)]
+    peak_bytes: Annotated[int, Field(ge=0)]
+
+
+class HostMemoryModel(_Model):
+    """What one call took of the host's memory; see ``ledger.host_memory``."""
+
+    peak_bytes: int
+    array_blocks: Annotated[int, Field(ge=0)]
+    array_bytes: Annotated[int, Field(ge=0)]
+    page_faults: Annotated[int, Field(ge=0)]
+
+
+class LedgerRecord(_Record):
+    """What one call of one variant asked of the machine; see ``ledger``."""
+
+    kind: Literal["ledger"]
+    variant: VariantModel
+    minibatches_per_call: Count = 1
+    counted_by: list[Literal["cupti", "memory_hook", "tracemalloc"]] = []
+    absent: dict[Literal["cupti", "memory_hook"], str] = {}
+    counts: CountsModel | None = None
+    device_memory: dict[Literal["warm", "empty_pool"], AllocationsModel] = {}
+    host_memory: HostMemoryModel | None = None
 
 
 class PlannedVariant(_Model):
@@ -188,7 +250,15 @@ class Plan(_Model):
     variants: list[PlannedVariant]
 
 
-Record = MeasurementRecord | HeadlineRecord | ColdStartRecord | BackendRecord | LimitsRecord | Plan
+Record = (
+    MeasurementRecord
+    | HeadlineRecord
+    | ColdStartRecord
+    | BackendRecord
+    | LimitsRecord
+    | LedgerRecord
+    | Plan
+)
 _ADAPTER: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="kind")])
 
 
@@ -215,7 +285,9 @@ def read(path: Path) -> Record:
         raw = json.loads(path.read_text(), object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
         return _ADAPTER.validate_python(raw)
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:3])
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:3]
+        )
         raise _refusal(path, faults) from None
     except (ValueError, OSError) as error:
         raise _refusal(path, str(error)) from None

@@ -56,7 +56,11 @@ def sample(measure: Callable[[], float], rule: Rule, calls_per_sample: int) -> S
         if time.perf_counter() - begin >= rule.budget_seconds:
             stopped = SINGLE if len(seconds) == 1 else BUDGET
             break
-        if len(seconds) >= max(rule.min_samples, FIRST_LOOK) and len(seconds) % 5 == 0 and _width(seconds) <= rule.target:
+        if (
+            len(seconds) >= max(rule.min_samples, FIRST_LOOK)
+            and len(seconds) % 5 == 0
+            and _width(seconds) <= rule.target
+        ):
             stopped = TARGET
             break
     width = _width(seconds) if len(seconds) >= FIRST_LOOK else float("inf")

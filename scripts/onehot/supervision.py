@@ -81,7 +81,9 @@ def supervised(function: Callable[[], dict[str, Any]], timeout_seconds: float) -
         finally:
             os.close(reading)
     if not in_time:
-        return Outcome(None, "failed", f"ended after {timeout_seconds:g} s, its time limit (sampling.timeout_seconds)")
+        return Outcome(
+            None, "failed", f"ended after {timeout_seconds:g} s, its time limit (sampling.timeout_seconds)"
+        )
     return _outcome(text, status)
 
 
@@ -122,11 +124,15 @@ def _outcome(text: str, status: int) -> Outcome:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         hint = ", as the kernel does when memory runs out" if number == signal.SIGKILL else ""
-        return Outcome(None, "failed", f"the measuring process was killed by {signal.Signals(number).name}{hint}")
+        return Outcome(
+            None, "failed", f"the measuring process was killed by {signal.Signals(number).name}{hint}"
+        )
     try:
         message = json.loads(text)
     except json.JSONDecodeError:
-        return Outcome(None, "failed", f"the measuring process ended with status {status} and no whole answer")
+        return Outcome(
+            None, "failed", f"the measuring process ended with status {status} and no whole answer"
+        )
     answer = message.get("answer")
     return Outcome(answer, "ok" if answer is not None else message["status"], message.get("reason", ""))
 

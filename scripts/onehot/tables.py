@@ -3,7 +3,7 @@
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from onehot.records import (
     BackendRecord,
     ColdStartRecord,
     HeadlineRecord,
+    LimitModel,
+    LedgerRecord,
     LimitsRecord,
     MeasurementRecord,
     Plan,
@@ -58,6 +60,7 @@ class Results:
     cold_starts: list[ColdStartRecord]
     limits: list[LimitsRecord]
     backends: list[BackendRecord]
+    ledgers: list[LedgerRecord] = field(default_factory=list)
 
     @property
     def rule(self) -> Rule:
@@ -86,7 +89,9 @@ def collect(records: Iterable[tuple[Path, Record]]) -> Results:
     pairs = list(records)
     plans = [record for _, record in pairs if isinstance(record, Plan)]
     if len(plans) != 1:
-        raise RecordError(f"{len(plans)} plans among {len(pairs)} records; each machine's records hold exactly one plan.json")
+        raise RecordError(
+            f"{len(plans)} plans among {len(pairs)} records; each machine's records hold exactly one plan.json"
+        )
     _refuse_repeated(pairs)
     _refuse_foreign(pairs)
     _refuse_overlap(pairs)
@@ -99,6 +104,7 @@ def collect(records: Iterable[tuple[Path, Record]]) -> Results:
         cold_starts=[record for _, record in pairs if isinstance(record, ColdStartRecord)],
         limits=[record for _, record in pairs if isinstance(record, LimitsRecord)],
         backends=[record for _, record in pairs if isinstance(record, BackendRecord)],
+        ledgers=[record for _, record in pairs if isinstance(record, LedgerRecord)],
     )
 
 
@@ -108,7 +114,9 @@ def _refuse_repeated(pairs: Iterable[tuple[Path, Record]]) -> None:
         if isinstance(record, MeasurementRecord):
             key = record.variant.identity(), record.invocation
             if key in seen:
-                raise RecordError(f"{path} and {seen[key]} both claim to be invocation {record.invocation} of one variant; delete one")
+                raise RecordError(
+                    f"{path} and {seen[key]} both claim to be invocation {record.invocation} of one variant; delete one"
+                )
             seen[key] = path
 
 
@@ -156,7 +164,10 @@ def _refuse_overlap(pairs: Iterable[tuple[Path, Record]]) -> None:
 def variants(samples: Samples) -> pd.DataFrame:
     """Return the measured variants, each with the number that ``measurements`` names it by."""
     known = sorted({variant for variant, _ in samples})
-    return pd.DataFrame([{"variant": number, **asdict(variant)} for number, variant in enumerate(known)], columns=["variant", *FACTORS])
+    return pd.DataFrame(
+        [{"variant": number, **asdict(variant)} for number, variant in enumerate(known)],
+        columns=["variant", *FACTORS],
+    )
 
 
 def measurements(samples: Samples) -> pd.DataFrame:
@@ -190,11 +201,29 @@ def summary(results: Results, samples: Samples) -> pd.DataFrame:
             stopped[record.variant.identity(), clock].add(series.stopped)
     rows = []
     for variant, clock in sorted(samples, key=_variant_and_clock):
-        estimate = statistics.summarise(samples[variant, clock], seed=rule.seed, level=rule.level, resamples=rule.resamples)
-        rows.append(
-            {**asdict(variant), "clock": clock, **asdict(estimate), "stopped": "+".join(sorted(stopped[variant, clock]))}
+        estimate = statistics.summarise(
+            samples[variant, clock], seed=rule.seed, level=rule.level, resamples=rule.resamples
         )
-    columns = ["median", "low", "high", "p5", "p95", "minimum", "invocations", "samples", "outliers", "stopped"]
+        rows.append(
+            {
+                **asdict(variant),
+                "clock": clock,
+                **asdict(estimate),
+                "stopped": "+".join(sorted(stopped[variant, clock])),
+            }
+        )
+    columns = [
+        "median",
+        "low",
+        "high",
+        "p5",
+        "p95",
+        "minimum",
+        "invocations",
+        "samples",
+        "outliers",
+        "stopped",
+    ]
     return pd.DataFrame(rows, columns=[*FACTORS, "clock", *columns])
 
 
@@ -207,11 +236,28 @@ def baselines(variant: Variant, samples: Samples, clock: str) -> list[tuple[str,
     same = asdict(variant)
     found = [(SAME_LOOP, Variant(**{**same, "implementation": LOOPS[variant.geometry], "threads": 1}))]
     if variant.geometry == CORRECTED:
-        found.append((NUMPY_FANCY, Variant(**{**same, "backend": "numpy", "implementation": "fancy_index", "threads": 1, "layout": "C"})))
+        found.append(
+            (
+                NUMPY_FANCY,
+                Variant(
+                    **{
+                        **same,
+                        "backend": "numpy",
+                        "implementation": "fancy_index",
+                        "threads": 1,
+                        "layout": "C",
+                    }
+                ),
+            )
+        )
     if variant.backend != "numpy":
         known = [one for one, of_clock in samples if of_clock == clock and one.backend == "numpy"]
         counterpart = Variant(**{**same, "backend": "numpy"})
-        found += [(NUMPY_SAME, one) for one in known if Variant(**{**asdict(one), "threads": variant.threads}) == counterpart]
+        found += [
+            (NUMPY_SAME, one)
+            for one in known
+            if Variant(**{**asdict(one), "threads": variant.threads}) == counterpart
+        ]
     return [(name, one) for name, one in found if one != variant and (one, clock) in samples]
 
 
@@ -239,7 +285,16 @@ def speedup(results: Results, samples: Samples) -> pd.DataFrame:
                     "verdict": ratio.verdict,
                 }
             )
-    columns = ["baseline", "baseline_threads", "baseline_seconds", "seconds", "speedup", "low", "high", "verdict"]
+    columns = [
+        "baseline",
+        "baseline_threads",
+        "baseline_seconds",
+        "seconds",
+        "speedup",
+        "low",
+        "high",
+        "verdict",
+    ]
     return pd.DataFrame(rows, columns=[*FACTORS, "clock", *columns])
 
 
@@ -256,7 +311,8 @@ def crossover(speedups: pd.DataFrame) -> pd.DataFrame:
     for key, group in same.groupby(keys, sort=True):
         ordered = group.sort_values("minibatch")
         ratios = [
-            statistics.Ratio(row.speedup, row.low, row.high, row.verdict) for row in ordered.itertuples(index=False)
+            statistics.Ratio(row.speedup, row.low, row.high, row.verdict)
+            for row in ordered.itertuples(index=False)
         ]
         found = statistics.crossover(ordered["minibatch"].tolist(), ratios)
         rows.append({**dict(zip(keys, key, strict=True)), **asdict(found), "description": found.describe()})
@@ -269,14 +325,65 @@ def headline(results: Results, samples: Samples) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for record in sorted(results.headlines, key=lambda one: one.variant.identity()):
         variant, count = record.variant.identity(), record.minibatches
-        common = {"backend": variant.backend, "implementation": variant.implementation, "minibatch": variant.minibatch}
-        rows.append({**common, "source": "measured", "status": record.status, "reason": record.reason, "minibatches": count, "seconds": record.seconds})
+        common = {
+            "backend": variant.backend,
+            "implementation": variant.implementation,
+            "minibatch": variant.minibatch,
+        }
+        rows.append(
+            {
+                **common,
+                "source": "measured",
+                "status": record.status,
+                "reason": record.reason,
+                "minibatches": count,
+                "seconds": record.seconds,
+            }
+        )
         if (variant, clocks.THROUGHPUT) in samples:
-            one = statistics.summarise(samples[variant, clocks.THROUGHPUT], seed=rule.seed, level=rule.level, resamples=rule.resamples)
-            rows.append({**common, "source": "extrapolated", "status": "ok", "reason": f"median of the sampled minibatches x {count}", "minibatches": count, "seconds": one.median * count, "low": one.low * count, "high": one.high * count})
+            one = statistics.summarise(
+                samples[variant, clocks.THROUGHPUT],
+                seed=rule.seed,
+                level=rule.level,
+                resamples=rule.resamples,
+            )
+            rows.append(
+                {
+                    **common,
+                    "source": "extrapolated",
+                    "status": "ok",
+                    "reason": f"median of the sampled minibatches x {count}",
+                    "minibatches": count,
+                    "seconds": one.median * count,
+                    "low": one.low * count,
+                    "high": one.high * count,
+                }
+            )
     for backend, seconds in QUESTION_SECONDS.items():
-        rows.append({"backend": backend, "implementation": LOOPS[PUBLISHED], "minibatch": 2048, "source": "published", "status": "ok", "reason": "as the question reports it, on its author's machine", "minibatches": 1570, "seconds": seconds})
-    columns = ["backend", "implementation", "source", "minibatch", "minibatches", "seconds", "low", "high", "status", "reason"]
+        rows.append(
+            {
+                "backend": backend,
+                "implementation": LOOPS[PUBLISHED],
+                "minibatch": 2048,
+                "source": "published",
+                "status": "ok",
+                "reason": "as the question reports it, on its author's machine",
+                "minibatches": 1570,
+                "seconds": seconds,
+            }
+        )
+    columns = [
+        "backend",
+        "implementation",
+        "source",
+        "minibatch",
+        "minibatches",
+        "seconds",
+        "low",
+        "high",
+        "status",
+        "reason",
+    ]
     frame = pd.DataFrame(rows, columns=columns)
     frame.insert(8, "seconds_per_minibatch", frame["seconds"] / frame["minibatches"])
     return frame.sort_values(["implementation", "backend", "source"], kind="stable", ignore_index=True)
@@ -289,43 +396,71 @@ def cold_start(results: Results) -> pd.DataFrame:
     for record in results.cold_starts:
         for cache, stages in record.caches.items():
             for stage, seconds in stages.items():
-                key = (record.variant.backend, record.variant.implementation, cache, stage.removesuffix("_seconds"))
+                key = (
+                    record.variant.backend,
+                    record.variant.implementation,
+                    cache,
+                    stage.removesuffix("_seconds"),
+                )
                 found[key].append([max(seconds, 1e-9)])
     rows = []
     for key, invocations in found.items():
         one = statistics.summarise(invocations, seed=rule.seed, level=rule.level, resamples=rule.resamples)
         names = dict(zip(("backend", "implementation", "cache", "stage"), key, strict=True))
-        rows.append({**names, "median": one.median, "low": one.low, "high": one.high, "invocations": one.invocations})
-    return pd.DataFrame(rows, columns=["backend", "implementation", "cache", "stage", "median", "low", "high", "invocations"])
+        rows.append(
+            {**names, "median": one.median, "low": one.low, "high": one.high, "invocations": one.invocations}
+        )
+    return pd.DataFrame(
+        rows, columns=["backend", "implementation", "cache", "stage", "median", "low", "high", "invocations"]
+    )
 
 
 def limits(results: Results) -> pd.DataFrame:
     """Return the measured limits of this machine: seconds, or amounts a second, with intervals."""
     rule = results.rule
-    found: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    found: dict[tuple[str, str], list[LimitModel]] = defaultdict(list)
     for record in sorted(results.limits, key=lambda one: (one.backend, one.invocation)):
         for limit in record.limits:
             found[record.backend, limit.name].append(limit)
     rows = []
     for (backend, name), invocations in found.items():
-        one = statistics.summarise([limit.seconds for limit in invocations], seed=rule.seed, level=rule.level, resamples=rule.resamples)
-        amount, unit = invocations[0].amount, invocations[0].unit
-        value, low, high = (amount / one.median, amount / one.high, amount / one.low) if amount else (one.median, one.low, one.high)
+        first = invocations[0]
+        measured = [np.asarray(limit.seconds) for limit in invocations if limit.seconds]
+        median, low, high = _limit_seconds(measured, rule)
+        if first.amount:
+            median, low, high = first.amount / median, first.amount / high, first.amount / low
         rows.append(
             {
                 "backend": backend,
                 "name": name,
-                "kind": getattr(invocations[0], "kind", ""),
-                "unit": unit,
-                "value": value,
+                "kind": first.kind,
+                "clock": first.clock,
+                "unit": first.unit,
+                "value": median,
                 "low": low,
                 "high": high,
-                "invocations": one.invocations,
-                "samples": one.samples,
-                "note": getattr(invocations[0], "note", ""),
+                "invocations": len(measured),
+                "samples": sum(samples.size for samples in measured),
+                "note": first.note,
             }
         )
-    return pd.DataFrame(rows, columns=["backend", "name", "kind", "unit", "value", "low", "high", "invocations", "samples", "note"])
+    columns = ["backend", "name", "kind", "clock", "unit", "value", "low", "high", "invocations", "samples", "note"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _limit_seconds(measured: list[np.ndarray[Any, Any]], rule: Rule) -> tuple[float, float, float]:
+    """Median and interval. The cost of an item is a difference of two times, so noise can make a sample negative: then
+    the medians of the processes stand for them, and where even one of those is negative there is no interval."""
+    nowhere = float("nan")
+    if not measured:
+        return nowhere, nowhere, nowhere
+    if any((samples <= 0).any() for samples in measured):
+        medians = [float(np.median(samples)) for samples in measured]
+        if min(medians) <= 0:
+            return float(np.median(medians)), nowhere, nowhere
+        measured = [np.array([median]) for median in medians]
+    one = statistics.summarise(measured, seed=rule.seed, level=rule.level, resamples=rule.resamples)
+    return one.median, one.low, one.high
 
 
 def status(results: Results) -> pd.DataFrame:
@@ -357,7 +492,14 @@ def _fate(planned: str, reason: str, found: list[MeasurementRecord]) -> dict[str
 def environment(results: Results) -> pd.DataFrame:
     """Return what was in force: each value of the provenance, with the number of records that hold it."""
     counted: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    records: list[Any] = [*results.measurements, *results.headlines, *results.cold_starts, *results.limits, *results.backends]
+    records: list[Any] = [
+        *results.measurements,
+        *results.headlines,
+        *results.cold_starts,
+        *results.limits,
+        *results.backends,
+        *results.ledgers,
+    ]
     total = 0
     for record in records:
         if record.provenance is None:
@@ -373,7 +515,9 @@ def environment(results: Results) -> pd.DataFrame:
         for (section, key), values in counted.items()
         for value, count in sorted(values.items())
     ]
-    order = {name: place for place, name in enumerate(("host", "gpu", "software", "settings", "git", "study"))}
+    order = {
+        name: place for place, name in enumerate(("host", "gpu", "software", "settings", "git", "study"))
+    }
     rows.sort(key=lambda row: (order[row["section"]], row["key"], row["value"]))
     return pd.DataFrame(rows, columns=["section", "key", "value", "records"])
 
@@ -384,7 +528,11 @@ def _flat(section: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, A
             yield from _flat(value, f"{prefix}{key}.")
         elif isinstance(value, list):
             for number, one in enumerate(value):
-                yield from _flat(one, f"{prefix}{key}.{number}.") if isinstance(one, Mapping) else [(f"{prefix}{key}", one)]
+                yield from (
+                    _flat(one, f"{prefix}{key}.{number}.")
+                    if isinstance(one, Mapping)
+                    else [(f"{prefix}{key}", one)]
+                )
         elif value is not None:
             yield f"{prefix}{key}", value
 

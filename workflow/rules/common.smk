@@ -39,6 +39,9 @@ VARIANTS = configuration.variants(STUDY)
 ORDER = configuration.execution_order(STUDY, VARIANTS)
 
 
+LIMITED_BACKENDS = ("numpy", "cupy")
+
+
 class Columns(list):
     """All that Paramspace asks of a data frame to make its pattern: importing pandas would double the planning time."""
 
@@ -103,6 +106,12 @@ def installation(backend):
     }
 
 
+def limits_study(backend):
+    """As ``study``, for the limits of a backend."""
+    code = code_hash.modules_hash(("onehot.limits", backends.MODULES[backend]))
+    return {"root": str(STUDY_ROOT), "code_hash": code}
+
+
 def needs_gpu(backend):
     """1 for a backend that computes on a GPU: an executor asks its scheduler for one."""
     return 1 if backends.on_device(backend) else 0
@@ -151,6 +160,13 @@ def measured_records(wildcards):
             for backend in present
             for name in STUDY.headline.implementation
             if implementations.find(name, backend)
+        ]
+    if STUDY.limits:
+        records += [
+            f"{RECORDS}/limits/{backend}/invocation~{number}.json"
+            for backend in present
+            if backend in LIMITED_BACKENDS
+            for number in range(STUDY.limits.invocations)
         ]
     if STUDY.cold_start:
         records += [

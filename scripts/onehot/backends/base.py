@@ -44,6 +44,10 @@ class Backend(Protocol):
         """Return the array where the backend computes, in the same memory order."""
         ...
 
+    def pinned(self, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+        """Return page-locked host memory, where a device copies from and to it; ordinary memory where there is none."""
+        ...
+
     def to_host(self, array: Any) -> npt.NDArray[Any]:
         """Return a NumPy array of a result."""
         ...

@@ -69,6 +69,13 @@ class CupyBackend:
         """Copy to the device; the memory order is kept."""
         return self.xp.asarray(array)
 
+    def pinned(self, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+        """Return page-locked memory, touched."""
+        from cupyx import zeros_pinned
+
+        array: npt.NDArray[Any] = zeros_pinned(shape, dtype)
+        return array
+
     def to_host(self, array: Any) -> npt.NDArray[Any]:
         """Copy to the host."""
         copied: npt.NDArray[Any] = self.xp.asnumpy(array)

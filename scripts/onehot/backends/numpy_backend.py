@@ -27,6 +27,12 @@ class NumpyBackend:
         """Return the array itself."""
         return array
 
+    def pinned(self, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+        """Return ordinary memory, touched: nothing travels to a device."""
+        array = np.empty(shape, dtype)
+        array.fill(0)
+        return array
+
     def to_host(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the array itself."""
         return array

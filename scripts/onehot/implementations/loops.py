@@ -12,7 +12,11 @@ def _one_more_result(variant: Variant) -> int:
 
 
 @implementation(
-    geometry=CORRECTED, reads=ONE_HOT, backends=("numpy", "cupy"), temporaries=_one_more_result, synchronises=True
+    geometry=CORRECTED,
+    reads=ONE_HOT,
+    backends=("numpy", "cupy"),
+    temporaries=_one_more_result,
+    synchronises=True,
 )
 def loop_vstack(xp: Any, W0: Any, X: Any) -> Any:
     """Decode one row, ask whether h is still empty, stack the looked-up row under it: m steps, m copies of h."""
@@ -26,7 +30,11 @@ def loop_vstack(xp: Any, W0: Any, X: Any) -> Any:
 
 
 @implementation(
-    geometry=CORRECTED, reads=INDICES, backends=("numpy", "cupy"), temporaries=_one_more_result, synchronises=True
+    geometry=CORRECTED,
+    reads=INDICES,
+    backends=("numpy", "cupy"),
+    temporaries=_one_more_result,
+    synchronises=True,
 )
 def loop_list_stack(xp: Any, W0: Any, J: Any) -> Any:
     """Collect the rows in a list and copy them once."""

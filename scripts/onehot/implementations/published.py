@@ -17,7 +17,11 @@ def _grown_once_more(variant: Variant) -> int:
 
 
 @implementation(
-    geometry=PUBLISHED, reads=ONE_HOT, backends=("numpy", "cupy"), temporaries=_grown_once_more, synchronises=True
+    geometry=PUBLISHED,
+    reads=ONE_HOT,
+    backends=("numpy", "cupy"),
+    temporaries=_grown_once_more,
+    synchronises=True,
 )
 def published_loop(xp: Any, W0: Any, X: Any) -> Any:
     """Look one row up for each row of X.T and stack it under the rows so far, step for step as published."""

@@ -12,7 +12,10 @@ INDICES = "indices"
 CSR = "csr"
 HOST_INDICES = "host_indices"
 PINNED_INDICES = "pinned_indices"
-READS = (ONE_HOT, INDICES, CSR, HOST_INDICES, PINNED_INDICES)
+FIRST_POSITIONS = "first_positions"
+"""Of each of the E tokens, the first place in the batch that holds it: the indices of the published geometry."""
+
+READS = (ONE_HOT, INDICES, CSR, HOST_INDICES, PINNED_INDICES, FIRST_POSITIONS)
 
 
 def nothing(variant: Variant) -> int:
@@ -35,6 +38,7 @@ class Implementation:
     temporaries : bytes it holds at its peak beyond W0, the minibatch and one result.
     synchronises : it waits for the device inside the call, so its device time cannot be held and measured.
     threaded : its time depends on a thread count, which the sweep then varies.
+    minibatches_per_call : G; over 1, a call takes J of shape (G, m), returns G results, and its time is divided by G.
     """
 
     name: str
@@ -46,6 +50,7 @@ class Implementation:
     temporaries: Callable[[Variant], int]
     synchronises: bool
     threaded: bool
+    minibatches_per_call: int = 1
 
     @property
     def module(self) -> str:
@@ -59,7 +64,8 @@ class Implementation:
             return variant.minibatch * variant.one_hot_columns * item
         if self.reads == CSR:
             return variant.minibatch * (ITEM_BYTES[variant.dtype] + 8) + 8
-        return variant.minibatch * ITEM_BYTES[variant.index_dtype]
+        count = variant.embedding if self.reads == FIRST_POSITIONS else variant.minibatch
+        return count * ITEM_BYTES[variant.index_dtype]
 
     def peak_bytes(self, variant: Variant, index_sets: int) -> int:
         """Predicted peak memory of a measurement: W0, the rotated inputs, two results, the temporaries."""
@@ -80,6 +86,7 @@ def implementation(
     temporaries: Callable[[Variant], int] = nothing,
     synchronises: bool = False,
     threaded: bool = False,
+    minibatches_per_call: int = 1,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a plain function as an implementation; the function itself is returned unchanged."""
 
@@ -94,6 +101,7 @@ def implementation(
             temporaries=temporaries,
             synchronises=synchronises,
             threaded=threaded,
+            minibatches_per_call=minibatches_per_call,
         )
         for backend in backends:
             if (entry.name, backend) in _REGISTRY:

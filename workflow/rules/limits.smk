@@ -1,0 +1,18 @@
+rule limits:
+    output:
+        f"{RECORDS}/limits/{{backend}}/invocation~{{invocation}}.json",
+    log:
+        f"{LOGS}/limits/{{backend}}/invocation~{{invocation}}.log",
+    params:
+        backend=lambda wildcards: wildcards.backend,
+        settings=lambda wildcards: {"seed": STUDY.seed, "timeout_seconds": STUDY.sampling.timeout_seconds},
+        study=lambda wildcards: limits_study(wildcards.backend),
+    # Before the sweep: a machine that is not what it should be shows here first.
+    priority: lambda wildcards: len(ORDER) + 1
+    threads: all_cores
+    resources:
+        gpu=lambda wildcards: needs_gpu(wildcards.backend),
+    message:
+        "measuring the limits of {wildcards.backend}, invocation {wildcards.invocation}"
+    script:
+        "../../scripts/limits.py"
