@@ -5,6 +5,11 @@ from dataclasses import dataclass
 PACKAGES = {
     "numpy": ("numpy", "scipy"),
     "cupy": ("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "numpy"),
+    "numba": ("numba", "numpy"),
+    "torch_cpu": ("torch",),
+    "torch_cuda": ("torch",),
+    "jax_cpu": ("jax", "jaxlib"),
+    "jax_cuda": ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin"),
 }
 """Packages whose versions decide whether a backend runs."""
 
@@ -52,6 +57,9 @@ FIGURES = (
     Item("clocks", "Measurements", "What each clock says of the same call", DRAWN),
     Item("spread", "Measurements", "Samples by invocation", DRAWN),
 )
+
+DRAWN_TABLES = ("summary", "speedup", "crossover", "headline", "limits", "status", "variants", "measurements")
+"""Tables that the figures read, as CSV; see ``frames.SCHEMA``."""
 
 IN_REPORT_TABLES = tuple(item for item in TABLES if item.name != "measurements")
 

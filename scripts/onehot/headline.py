@@ -1,12 +1,14 @@
 """The question's whole run, for real: every minibatch of all its epochs, once."""
 
+import itertools
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onehot import clocks, machine
+from onehot import clocks, implementations, machine
 from onehot.backends import registry as backends
+from onehot.errors import StudyError
 from onehot.job import Settings
 from onehot.measurement import provenance, state
 from onehot.preparation import prepare
@@ -23,6 +25,9 @@ def full_run(
 
     The time of every tenth of the run is kept too, each with a synchronisation of its own, so that a drift shows.
     """
+    entry = implementations.get(variant.implementation, variant.backend)
+    if entry.minibatches_per_call > 1:
+        raise StudyError(f"{entry.name} serves {entry.minibatches_per_call} minibatches a call; a full run counts single ones")
     backend = backends.load(variant.backend)
     backend.probe()
     threads = backend.set_threads(variant.threads)
@@ -35,7 +40,7 @@ def full_run(
     tenths = [minibatches * tenth // 10 for tenth in range(11)]
     backend.synchronize()
     start = time.perf_counter()
-    for low, high in zip(tenths, tenths[1:], strict=False):
+    for low, high in itertools.pairwise(tenths):
         for call in rotation.take(high - low):
             call()
         backend.synchronize()

@@ -187,6 +187,7 @@ def _timed(
         "clocks": {name: dataclasses.asdict(one) for name, one in series.items()},
         "absent": absent,
         "index_sets": len(prepared.tokens),
+        "minibatches_per_call": entry.minibatches_per_call,
         "distinct_rows": [int(np.unique(J).size) for J in prepared.tokens],
         "build_seconds": prepared.build_seconds,
     }
@@ -203,8 +204,8 @@ def _warm_up(backend: Backend, rotation: clocks.Rotation, seconds: float) -> flo
 def _every_clock(
     backend: Backend, entry: Implementation, rotation: clocks.Rotation, estimate: float, settings: Settings
 ) -> tuple[dict[str, sampling.Series], dict[str, str]]:
-    timer = backend.device_timer() if not entry.synchronises else None
     absent = absences(backend, entry)
+    timer = backend.device_timer() if clocks.DEVICE_COLD not in absent else None
     if backend.asynchronous and estimate > settings.budget_seconds:
         absent[clocks.ENQUEUE] = (
             "one call outlasts the whole sampling budget, which latency and throughput need"
@@ -215,36 +216,46 @@ def _every_clock(
     single = sampling.calls_for(estimate, floor)
     many = sampling.calls_for(estimate, min(max(settings.sample_seconds, floor), share / 5))
 
-    def host(clock: Any, count: int) -> sampling.Series:
-        return sampling.sample(lambda: clock(rotation.take(count), backend.synchronize), rule, count)
+    group = entry.minibatches_per_call
 
-    series = {clocks.LATENCY: host(clocks.latency, single), clocks.THROUGHPUT: host(clocks.throughput, many)}
-    if clocks.ENQUEUE not in absent:
-        series[clocks.ENQUEUE] = host(clocks.enqueue, single)
+    def host(clock: Any, count: int) -> sampling.Series:
+        return sampling.sample(
+            lambda: clock(rotation.take(count), backend.synchronize) / group, rule, count * group
+        )
+
+    series = {clocks.THROUGHPUT: host(clocks.throughput, many)}
+    for name, clock in ((clocks.LATENCY, clocks.latency), (clocks.ENQUEUE, clocks.enqueue)):
+        if name not in absent:
+            series[name] = host(clock, single)
     if timer is not None:
         for name in (clocks.DEVICE_COLD, clocks.DEVICE_HOT):
             try:
-                series[name] = _device(timer, rotation, rule, cold=name == clocks.DEVICE_COLD)
+                series[name] = _device(timer, rotation, rule, group, cold=name == clocks.DEVICE_COLD)
             except UnavailableError as error:
                 absent[name] = str(error)
     return series, absent
 
 
 def _device(
-    timer: DeviceTimer, rotation: clocks.Rotation, rule: sampling.Rule, *, cold: bool
+    timer: DeviceTimer, rotation: clocks.Rotation, rule: sampling.Rule, group: int, *, cold: bool
 ) -> sampling.Series:
     timer.seconds(rotation.take(1)[0], cold=cold)  # the first use allocates events' resources
-    return sampling.sample(lambda: timer.seconds(rotation.take(1)[0], cold=cold), rule, 1)
+    return sampling.sample(lambda: timer.seconds(rotation.take(1)[0], cold=cold) / group, rule, group)
 
 
 def absences(backend: Backend, entry: Implementation) -> dict[str, str]:
     """Return the clocks that a variant cannot have, each with its reason."""
     device = (clocks.DEVICE_COLD, clocks.DEVICE_HOT)
+    absent: dict[str, str] = {}
     if not backend.asynchronous:
         reason = f"{backend.name} returns when the work is done: the host's time is the whole time"
-        return dict.fromkeys((clocks.ENQUEUE, *device), reason)
-    if entry.synchronises:
-        return dict.fromkeys(
-            device, "the call waits for the device inside, so its stream cannot be held until it is queued"
-        )
-    return {}
+        absent |= dict.fromkeys((clocks.ENQUEUE, *device), reason)
+    elif entry.synchronises:
+        reason = "the call waits for the device inside, so its stream cannot be held until it is queued"
+        absent |= dict.fromkeys(device, reason)
+    elif backend.no_device_timer:
+        absent |= dict.fromkeys(device, backend.no_device_timer)
+    if entry.minibatches_per_call > 1:
+        reason = f"one call serves {entry.minibatches_per_call} minibatches: none of them has a latency of its own"
+        absent |= dict.fromkeys((clocks.LATENCY, clocks.ENQUEUE), reason)
+    return absent

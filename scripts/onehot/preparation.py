@@ -52,7 +52,7 @@ def index_sets(entry: Implementation, variant: Variant, wanted: int, input_bytes
 
     Rotation keeps caches from holding one index set; an input larger than ``input_bytes`` is larger than any cache.
     """
-    fitting = input_bytes // max(entry.input_bytes(variant), 1)
+    fitting = input_bytes // max(entry.minibatches_per_call * entry.input_bytes(variant), 1)
     return min(wanted, max(1, fitting))
 
 
@@ -74,15 +74,23 @@ def prepare(backend: Backend, problem: Problem, sets: int) -> Prepared:
         return functools.partial(entry.function, backend.xp, W0, minibatch, *prepared)
 
     first_call_seconds = _check(backend, bind, problem, host_W0, entry)
-    tokens = [problem.tokens(number) for number in range(sets)]
+    group = entry.minibatches_per_call
+    tokens = [problem.tokens(number) for number in range(sets * group)]
     calls, build_seconds = [], []
-    for J in tokens:
+    for first in range(0, len(tokens), group):
         start = time.perf_counter()
-        minibatch = form(backend, problem, entry.reads, J)
+        minibatch = _form_group(backend, problem, entry, tokens[first : first + group])
         backend.synchronize()
         build_seconds.append(time.perf_counter() - start)
         calls.append(bind(minibatch))
-    return Prepared(calls, tokens, build_seconds, prepare_seconds, first_call_seconds)
+    return Prepared(calls, tokens[:: group], build_seconds, prepare_seconds, first_call_seconds)
+
+
+def _form_group(backend: Backend, problem: Problem, entry: Implementation, tokens: list[Array]) -> Any:
+    """Return what one call takes: a minibatch, or the indices of all that the call serves, shape (G, m)."""
+    if entry.minibatches_per_call == 1:
+        return form(backend, problem, entry.reads, tokens[0])
+    return backend.from_host(np.stack(tokens))
 
 
 def form(backend: Backend, problem: Problem, reads: str, J: Array) -> Any:
@@ -118,14 +126,16 @@ def _run_preparation(
 
 
 def _check(backend: Backend, bind: Any, problem: Problem, host_W0: Array, entry: Implementation) -> float:
-    J = problem.tokens(CHECK_SET)
-    call = bind(form(backend, problem, entry.reads, J))
+    group = entry.minibatches_per_call
+    tokens = [problem.tokens(CHECK_SET + number) for number in range(group)]
+    call = bind(_form_group(backend, problem, entry, tokens))
     backend.synchronize()
     start = time.perf_counter()
     result = call()
     backend.synchronize()
     seconds = time.perf_counter() - start
-    compare(backend.to_host(result), problem.reference(host_W0, J), problem.variant)
+    for J, one in zip(tokens, [result] if group == 1 else result, strict=True):
+        compare(backend.to_host(one), problem.reference(host_W0, J), problem.variant)
     return seconds
 
 

@@ -117,6 +117,7 @@ class MeasurementRecord(_Record):
     clocks: dict[Literal["latency", "throughput", "enqueue", "device_cold", "device_hot"], SeriesModel] = {}
     absent: dict[str, str] = {}
     index_sets: Count | None = None
+    minibatches_per_call: Count = 1
     distinct_rows: list[Count] = []
     build_seconds: list[Positive] = []
 

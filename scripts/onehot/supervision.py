@@ -88,9 +88,22 @@ def supervised(function: Callable[[], dict[str, Any]], timeout_seconds: float) -
 
 
 def _run_child(function: Callable[[], dict[str, Any]], writing: int) -> None:
-    """Run, answer, and leave without the parent's clean-up handlers; never returns."""
+    """Run, answer, and leave without the parent's clean-up handlers; never returns, whatever happens."""
     try:
-        message = {"answer": function()}
+        text = _answer(function)
+        with os.fdopen(writing, "w") as pipe:
+            pipe.write(text)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        # Not sys.exit: an interpreter's shutdown after a poisoned CUDA context can crash and overwrite the answer, and
+        # a fork that went on would run its parent's work a second time.
+        os._exit(0)
+
+
+def _answer(function: Callable[[], dict[str, Any]]) -> str:
+    try:
+        return json.dumps({"answer": function()}, allow_nan=False)
     except UnavailableError as error:
         message = {"status": "skipped", "reason": str(error)}
     except StudyError as error:
@@ -99,12 +112,7 @@ def _run_child(function: Callable[[], dict[str, Any]], writing: int) -> None:
         traceback.print_exc()
         text = " ".join(str(error).split())
         message = {"status": "failed", "reason": f"{type(error).__name__}: {text[:500]}"}
-    with os.fdopen(writing, "w") as pipe:
-        json.dump(message, pipe, allow_nan=False)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Not sys.exit: an interpreter's shutdown after a poisoned CUDA context can crash and overwrite the answer.
-    os._exit(0)
+    return json.dumps(message)
 
 
 def _read_all(descriptor: int, timeout_seconds: float) -> tuple[str, bool]:

@@ -16,6 +16,7 @@ from onehot.variant import Variant
 pytestmark = pytest.mark.gpu
 
 ON_CUPY = [entry for backend, entry in implementations.entries() if backend == "cupy"]
+SINGLE = [entry for entry in ON_CUPY if entry.minibatches_per_call == 1]  # a graph is not captured into a graph
 
 
 def variant_of(entry: Implementation, **changes) -> Variant:
@@ -31,7 +32,7 @@ def test_every_implementation_gives_the_reference(cupy_backend, entry, dtype):
     assert len(prepared.calls) == 2
 
 
-@pytest.mark.parametrize("entry", ON_CUPY, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", SINGLE, ids=lambda entry: entry.name)
 def test_what_is_declared_to_synchronise_cannot_be_captured_and_the_rest_can(cupy_backend, entry):
     cupy = cupy_backend.xp
     call = prepare(cupy_backend, Problem(variant_of(entry), 7), 1).calls[0]

@@ -25,6 +25,8 @@ class Backend(Protocol):
     name: str
     xp: Any
     asynchronous: bool
+    no_device_timer: str
+    """Why an asynchronous backend has no device clock; empty where it has one."""
 
     def probe(self) -> None:
         """Run one kernel and check its result.

@@ -45,6 +45,7 @@ class CupyBackend:
 
     name = "cupy"
     asynchronous = True
+    no_device_timer = ""
 
     def __init__(self, cupy: Any) -> None:
         self.xp = cupy

@@ -13,6 +13,7 @@ class NumpyBackend:
     name = "numpy"
     xp: Any = np
     asynchronous = False
+    no_device_timer = ""
 
     def __init__(self) -> None:
         self._limits: Any = None

@@ -11,7 +11,20 @@ if TYPE_CHECKING:
 MODULES = {
     "numpy": "onehot.backends.numpy_backend",
     "cupy": "onehot.backends.cupy_backend",
+    "numba": "onehot.backends.numba_backend",
+    "torch_cpu": "onehot.backends.torch_backend",
+    "torch_cuda": "onehot.backends.torch_backend",
+    "jax_cpu": "onehot.backends.jax_backend",
+    "jax_cuda": "onehot.backends.jax_backend",
 }
+
+CREATORS = {
+    "torch_cpu": "create_cpu",
+    "torch_cuda": "create_cuda",
+    "jax_cpu": "create_cpu",
+    "jax_cuda": "create_cuda",
+}
+"""The function that returns the backend, where its module holds two; elsewhere it is ``create``."""
 
 ON_DEVICE = frozenset({"cupy", "torch_cuda", "jax_cuda"})
 
@@ -38,5 +51,5 @@ def load(name: str) -> "Backend":
     """
     if name not in MODULES:
         raise StudyError(f"backend {name!r} is unknown{nearest(name, names())}; known: {', '.join(names())}")
-    backend: Backend = importlib.import_module(MODULES[name]).create()
+    backend: Backend = getattr(importlib.import_module(MODULES[name]), CREATORS.get(name, "create"))()
     return backend

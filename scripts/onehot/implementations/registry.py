@@ -69,7 +69,7 @@ class Implementation:
 
     def peak_bytes(self, variant: Variant, index_sets: int) -> int:
         """Predicted peak memory of a measurement: W0, the rotated inputs, two results, the temporaries."""
-        inputs = index_sets * self.input_bytes(variant)
+        inputs = index_sets * self.minibatches_per_call * self.input_bytes(variant)
         return variant.table_bytes + inputs + 2 * variant.result_bytes + self.temporaries(variant)
 
 
