@@ -31,11 +31,12 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 .NOTPARALLEL:
 .PHONY: study test lint reference environment lock wheels clean
 
+# What a killed run left half done is done again, without a further argument.
 study: environment
-	$(BIN)/snakemake --cores 1 $(ARGS)
+	$(BIN)/snakemake --cores 1 --rerun-incomplete $(ARGS)
 
 reference: environment
-	$(BIN)/snakemake --cores 1 reference $(ARGS)
+	$(BIN)/snakemake --cores 1 --rerun-incomplete reference $(ARGS)
 
 test: LOCKS += test
 test: environment

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from onehot.job_log import job_log
 from onehot.supervision import supervised, write_record
 
 
@@ -69,12 +70,11 @@ def _measure(
 
 if __name__ == "__main__":
     snakemake: Any
-    with open(snakemake.log[0], "w") as log:
-        sys.stdout = sys.stderr = log
+    with job_log(snakemake.log[0]):
         main(
             backend=snakemake.params.backend,
             invocation=int(snakemake.wildcards.invocation),
             settings=snakemake.params.settings,
-            study=snakemake.params.study,
+            study={**snakemake.params.study, "root": str(Path(snakemake.scriptdir).parent)},
             record_path=Path(snakemake.output[0]),
         )

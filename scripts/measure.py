@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from onehot.job import Settings, blank_record
+from onehot.job_log import job_log
 from onehot.supervision import supervised, write_record
 from onehot.variant import Variant
 
@@ -66,13 +67,12 @@ def _given_up(
 
 if __name__ == "__main__":
     snakemake: Any
-    with open(snakemake.log[0], "w") as log:
-        sys.stdout = sys.stderr = log
+    with job_log(snakemake.log[0]):
         main(
             variant=Variant(**snakemake.params.variant),
             invocation=int(snakemake.wildcards.invocation),
             settings=Settings(**snakemake.params.settings),
-            study=snakemake.params.study,
+            study={**snakemake.params.study, "root": str(Path(snakemake.scriptdir).parent)},
             first=Path(snakemake.input.first) if snakemake.input else None,
             record_path=Path(snakemake.output[0]),
         )

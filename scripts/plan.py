@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from onehot import config
+from onehot.job_log import job_log
 from onehot.supervision import write_record
 
 
-def main(machine: str, configuration: Mapping[str, Any], probes: Iterable[Path], plan_path: Path) -> None:
+def main(machine: str, factors: Mapping[str, Any], probes: Iterable[Path], plan_path: Path) -> None:
     """Write the plan."""
-    variants = config.variants(config.load(configuration))
+    variants = config.variants(config.load(factors))
     records = [json.loads(path.read_text()) for path in probes]
     reasons = {record["backend"]: record["reason"] for record in records if record["status"] != "ok"}
     planned = [
@@ -33,7 +34,6 @@ def main(machine: str, configuration: Mapping[str, Any], probes: Iterable[Path],
         "schema": 1,
         "kind": "plan",
         "machine": machine,
-        "configuration": configuration,
         "variants": planned,
     }
     write_record(plan_path, plan)
@@ -41,11 +41,10 @@ def main(machine: str, configuration: Mapping[str, Any], probes: Iterable[Path],
 
 if __name__ == "__main__":
     snakemake: Any
-    with open(snakemake.log[0], "w") as log:
-        sys.stdout = sys.stderr = log
+    with job_log(snakemake.log[0]):
         main(
             machine=snakemake.params.machine,
-            configuration=snakemake.params.configuration,
+            factors=snakemake.params.factors,
             probes=[Path(path) for path in snakemake.input],
             plan_path=Path(snakemake.output[0]),
         )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from onehot.job_log import job_log
 from onehot.supervision import supervised, write_record
 
 
@@ -33,11 +34,10 @@ def _probe(backend: str, study: Mapping[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     snakemake: Any
-    with open(snakemake.log[0], "w") as log:
-        sys.stdout = sys.stderr = log
+    with job_log(snakemake.log[0]):
         main(
             backend=snakemake.wildcards.backend,
-            study=snakemake.params.study,
+            study={**snakemake.params.study, "root": str(Path(snakemake.scriptdir).parent)},
             timeout_seconds=snakemake.params.timeout_seconds,
             record_path=Path(snakemake.output[0]),
         )

@@ -87,16 +87,21 @@ def measurement(
     }
 
 
-def plan(variants=(), **configured) -> dict[str, Any]:
+def plan(variants=()) -> dict[str, Any]:
+    planned = [{"variant": one, "status": "planned", "reason": ""} for one in variants]
+    return {"schema": 1, "kind": "plan", "machine": "test", "variants": planned}
+
+
+def configuration(**changes) -> dict[str, Any]:
     statistics = {"level": 0.95, "resamples": 200, "implausible": 0.95}
-    configuration = {"seed": 1, "statistics": statistics, "invocations": 3, **configured}
-    return {
-        "schema": 1,
-        "kind": "plan",
-        "machine": "test",
-        "configuration": configuration,
-        "variants": [{"variant": one, "status": "planned", "reason": ""} for one in variants],
-    }
+    chosen = {"seed": 1, "statistics": statistics, "invocations": 3, "embedding": [300], "dtype": ["float32"]}
+    rest = {"schema": 1, "kind": "configuration", "machine": "test", "hash": "0", "git": {}}
+    return {**rest, "configuration": chosen | changes}
+
+
+def write_frame(folder: Path, variants=()) -> list[Path]:
+    """The two records that every machine's folder holds once."""
+    return [write(folder / "plan.json", plan(variants)), write(folder / "configuration.json", configuration())]
 
 
 def write(path: Path, record: dict[str, Any]) -> Path:

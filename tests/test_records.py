@@ -7,7 +7,7 @@ import pytest
 
 from onehot import records, tables
 from onehot.errors import RecordError
-from records_for_tests import measurement, plan, write
+from records_for_tests import measurement, write, write_frame
 
 
 def test_a_record_comes_back_as_it_was_written(tmp_path):
@@ -42,7 +42,7 @@ def test_a_file_that_no_job_of_the_study_wrote_is_refused_by_name(tmp_path, spoi
 
 
 def collected(tmp_path: Path, *written) -> tables.Results:
-    paths = [write(tmp_path / "plan.json", plan())]
+    paths = write_frame(tmp_path)
     paths += [write(tmp_path / f"{number}.json", record) for number, record in enumerate(written)]
     return tables.collect(records.read_all(paths))
 
@@ -87,7 +87,7 @@ def test_jobs_that_overlapped_on_one_host_are_refused(tmp_path):
 
 def test_no_plan_is_refused(tmp_path):
     path = write(tmp_path / "a.json", measurement())
-    with pytest.raises(RecordError, match="0 plans"):
+    with pytest.raises(RecordError, match="0 records of a plan"):
         tables.collect(records.read_all([path]))
 
 

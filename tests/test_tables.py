@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from onehot import presentation, records, tables
-from records_for_tests import measurement, plan, provenance, run, variant, write
+from records_for_tests import measurement, provenance, run, variant, write, write_frame
 
 
-def results_of(tmp_path, written, **configured) -> tables.Results:
+def results_of(tmp_path, written) -> tables.Results:
     asked = list({str(record["variant"]): record["variant"] for record in written if "variant" in record}.values())
-    paths = [write(tmp_path / "plan.json", plan(asked, **configured))]
+    paths = write_frame(tmp_path, asked)
     for number, record in enumerate(written):
         if "run" in record:
             record["run"] = run(10.0 * number)
@@ -98,8 +98,8 @@ def test_every_planned_variant_has_a_status_with_its_reason(tmp_path):
 
 
 def test_a_variant_whose_job_left_no_record_is_failed_not_missing(tmp_path):
-    path = write(tmp_path / "plan.json", plan([variant("take")]))
-    frame = tables.status(tables.collect(records.read_all([path])))
+    paths = write_frame(tmp_path, [variant("take")])
+    frame = tables.status(tables.collect(records.read_all(paths)))
     assert frame["status"].tolist() == ["failed"] and "no record" in frame["reason"][0]
 
 
@@ -138,8 +138,7 @@ def test_limits_become_rates_with_the_interval_the_right_way_round(tmp_path):
 @pytest.mark.parametrize("name", list(presentation.PRESENTED))
 @pytest.mark.parametrize("ending", ["csv", "md", "tex", "html"])
 def test_every_table_comes_out_with_nothing_measured_at_all(tmp_path, name, ending):
-    path = write(tmp_path / "plan.json", plan())
-    frame = tables.everything(tables.collect(records.read_all([path])))[name]
+    frame = tables.everything(tables.collect(records.read_all(write_frame(tmp_path))))[name]
     target = tmp_path / f"{name}.{ending}"
     presentation.write(frame, name, target)
     assert target.read_text().strip()

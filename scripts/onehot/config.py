@@ -293,6 +293,11 @@ def _keys_at(location: tuple[Any, ...]) -> list[str]:
     return list((models[location[0]] if location else Study).model_fields)
 
 
+def factors(study: Study) -> dict[str, Any]:
+    """Return the part of the configuration that decides which variants there are; it is a configuration itself."""
+    return study.model_dump(mode="json", include={*Factors.model_fields, "sweeps"}, exclude_none=True)
+
+
 def variants(study: Study) -> list[Variant]:
     """Return every variant of the main sweep and of the further ones, each once, in a fixed order."""
     main = {name: getattr(study, name) for name in Factors.model_fields}

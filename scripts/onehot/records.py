@@ -247,8 +247,36 @@ class Plan(_Model):
     schema_: Literal[1] = Field(alias="schema")
     kind: Literal["plan"]
     machine: str
-    configuration: dict[str, Any]
     variants: list[PlannedVariant]
+
+
+class StatisticsModel(BaseModel):
+    """How samples become statements; see ``config.Statistics``."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+
+    level: float
+    resamples: Count
+
+
+class ConfigurationModel(BaseModel):
+    """Of a run's whole configuration, what its tables read; the rest is kept as it is."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    seed: int
+    statistics: StatisticsModel
+
+
+class ConfigurationRecord(_Model):
+    """The configuration that a run was started with."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    kind: Literal["configuration"]
+    machine: str
+    configuration: ConfigurationModel
+    hash: str
+    git: dict[str, Any]
 
 
 Record = (
@@ -259,6 +287,7 @@ Record = (
     | LimitsRecord
     | LedgerRecord
     | Plan
+    | ConfigurationRecord
 )
 _ADAPTER: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="kind")])
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -15,9 +15,10 @@ from onehot.errors import RecordError
 from onehot.records import (
     BackendRecord,
     ColdStartRecord,
+    ConfigurationRecord,
     HeadlineRecord,
-    LimitModel,
     LedgerRecord,
+    LimitModel,
     LimitsRecord,
     MeasurementRecord,
     Plan,
@@ -38,6 +39,8 @@ NUMPY_FANCY = "NumPy fancy_index"
 NUMPY_SAME = "NumPy, same implementation"
 LOOPS = {PUBLISHED: "published_loop", CORRECTED: "loop_vstack"}
 
+UNMEASURED = (Plan, ConfigurationRecord)
+OneRecord = TypeVar("OneRecord")
 Samples = Mapping[tuple[Variant, str], Sequence[np.ndarray[Any, Any]]]
 
 
@@ -55,6 +58,7 @@ class Results:
     """The records of one machine, sorted by kind and free of contradictions."""
 
     plan: Plan
+    configuration: dict[str, Any]
     measurements: list[MeasurementRecord]
     headlines: list[HeadlineRecord]
     cold_starts: list[ColdStartRecord]
@@ -64,10 +68,9 @@ class Results:
 
     @property
     def rule(self) -> Rule:
-        """The statistics that the plan's configuration asks for."""
-        configured = self.plan.configuration
-        chosen = configured["statistics"]
-        return Rule(configured["seed"], chosen["level"], chosen["resamples"])
+        """The statistics that the configuration asks for."""
+        chosen = self.configuration["statistics"]
+        return Rule(self.configuration["seed"], chosen["level"], chosen["resamples"])
 
     def samples(self) -> dict[tuple[Variant, str], list[np.ndarray[Any, Any]]]:
         """Return the samples of each variant and clock, one array an invocation, in the invocations' order."""
@@ -84,21 +87,19 @@ def collect(records: Iterable[tuple[Path, Record]]) -> Results:
     Raises
     ------
     RecordError
-        No plan, or two; two records of one invocation; a record of another kind of machine; timed jobs that overlapped.
+        No plan or no configuration, or two; two records of one invocation; a record of another kind of machine; timed jobs that overlapped.
     """
     pairs = list(records)
-    plans = [record for _, record in pairs if isinstance(record, Plan)]
-    if len(plans) != 1:
-        raise RecordError(
-            f"{len(plans)} plans among {len(pairs)} records; each machine's records hold exactly one plan.json"
-        )
+    plan = _single([record for _, record in pairs if isinstance(record, Plan)], "plan")
+    configuration = _single([record for _, record in pairs if isinstance(record, ConfigurationRecord)], "configuration")
     _refuse_repeated(pairs)
     _refuse_foreign(pairs)
     _refuse_overlap(pairs)
     measurements = [record for _, record in pairs if isinstance(record, MeasurementRecord)]
     measurements.sort(key=lambda record: (record.variant.identity(), record.invocation))
     return Results(
-        plan=plans[0],
+        plan=plan,
+        configuration=configuration.configuration.model_dump(),
         measurements=measurements,
         headlines=[record for _, record in pairs if isinstance(record, HeadlineRecord)],
         cold_starts=[record for _, record in pairs if isinstance(record, ColdStartRecord)],
@@ -106,6 +107,12 @@ def collect(records: Iterable[tuple[Path, Record]]) -> Results:
         backends=[record for _, record in pairs if isinstance(record, BackendRecord)],
         ledgers=[record for _, record in pairs if isinstance(record, LedgerRecord)],
     )
+
+
+def _single(found: list[OneRecord], name: str) -> OneRecord:
+    if len(found) != 1:
+        raise RecordError(f"{len(found)} records of a {name}; each machine's records hold exactly one {name}.json")
+    return found[0]
 
 
 def _refuse_repeated(pairs: Iterable[tuple[Path, Record]]) -> None:
@@ -121,7 +128,7 @@ def _refuse_repeated(pairs: Iterable[tuple[Path, Record]]) -> None:
 
 
 def _provenance(record: Record) -> ProvenanceModel | None:
-    return None if isinstance(record, Plan) else record.provenance
+    return None if isinstance(record, UNMEASURED) else record.provenance
 
 
 def _refuse_foreign(pairs: Iterable[tuple[Path, Record]]) -> None:
@@ -150,7 +157,7 @@ def _refuse_overlap(pairs: Iterable[tuple[Path, Record]]) -> None:
     spans: dict[str, list[tuple[str, str, Path]]] = defaultdict(list)
     for path, record in pairs:
         provenance = _provenance(record)
-        if provenance is not None and not isinstance(record, Plan) and record.run is not None:
+        if provenance is not None and not isinstance(record, UNMEASURED) and record.run is not None:
             spans[provenance.host["hostname"]].append((record.run.start_utc, record.run.end_utc, path))
     for host, of_host in spans.items():
         for (_, end, earlier), (start, _, later) in itertools.pairwise(sorted(of_host)):

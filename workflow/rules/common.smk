@@ -10,10 +10,11 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import Paramspace
 
 STUDY_ROOT = Path(workflow.basedir).resolve()
-STUDY_ROOT = STUDY_ROOT if (STUDY_ROOT / "scripts").is_dir() else STUDY_ROOT.parent
+if not (STUDY_ROOT / "scripts").is_dir():
+    STUDY_ROOT = STUDY_ROOT.parent
 sys.path.insert(0, str(STUDY_ROOT / "scripts"))
 
-from onehot import catalogue, code_hash, implementations
+from onehot import catalogue, code_hash, implementations, recovery
 from onehot import config as configuration
 from onehot.backends import registry as backends
 from onehot.errors import StudyError
@@ -23,6 +24,10 @@ try:
     STUDY = configuration.load(config)
 except StudyError as error:
     raise WorkflowError(str(error))
+
+
+if workflow.is_main_process:
+    GUARD = recovery.remove_stale_locks(Path(".snakemake"))
 
 
 def machine_label():
@@ -80,8 +85,8 @@ def settings(**other):
 
 
 def study(backend, implementation):
-    """Where the study lies and which code measures; the hash makes an edited module measure again."""
-    return {"root": str(STUDY_ROOT), "code_hash": code_hash.measurement_hash(backend, implementation)}
+    """Which code measures; the hash makes an edited module measure again."""
+    return {"code_hash": code_hash.measurement_hash(backend, implementation)}
 
 
 def backends_named():
@@ -109,7 +114,7 @@ def installation(backend):
 def limits_study(backend):
     """As ``study``, for the limits of a backend."""
     code = code_hash.modules_hash(("onehot.limits", backends.MODULES[backend]))
-    return {"root": str(STUDY_ROOT), "code_hash": code}
+    return {"code_hash": code}
 
 
 def needs_gpu(backend):
@@ -176,13 +181,13 @@ def measured_records(wildcards):
             if implementations.find(name, backend)
             for number in range(STUDY.invocations)
         ]
-    return records
+    return records + ledger_records(present)
 
 
 def records_of(wildcards):
     """The records that a folder of results draws on: what the plan asks for, or what was committed."""
     if wildcards.results == RESULTS:
-        return [f"{RECORDS}/plan.json", *expand(rules.probe.output, backend=backends_named()), *measured_records(wildcards)]
+        return [f"{RECORDS}/plan.json", f"{RECORDS}/configuration.json", *expand(rules.probe.output, backend=backends_named()), *measured_records(wildcards)]
     return sorted(str(path) for path in Path(wildcards.results, "records").rglob("*.json"))
 
 
@@ -198,7 +203,7 @@ def figures_of(results):
 
 def everything(wildcards):
     """What a whole study leaves behind; the records are named too, so that a deleted one is measured again."""
-    return [*measured_records(wildcards), *tables_of(RESULTS)]
+    return [*measured_records(wildcards), *tables_of(RESULTS), *figures_of(RESULTS)]
 
 
 def module_files(*modules):

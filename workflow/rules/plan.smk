@@ -4,7 +4,7 @@ rule probe:
     log:
         f"{LOGS}/probe/{{backend}}.log",
     params:
-        study=lambda wildcards: {"root": str(STUDY_ROOT)},
+        study={},
         timeout_seconds=STUDY.sampling.timeout_seconds,
         installed=lambda wildcards: installation(wildcards.backend),
     threads: all_cores
@@ -16,6 +16,22 @@ rule probe:
         "../../scripts/probe.py"
 
 
+rule configuration:
+    output:
+        f"{RECORDS}/configuration.json",
+    log:
+        f"{LOGS}/configuration.log",
+    params:
+        machine=MACHINE,
+        configuration=STUDY.model_dump(mode="json"),
+    message:
+        "writing down the configuration"
+    script:
+        "../../scripts/configuration.py"
+
+
+# Of the configuration it knows the factors alone: whatever else changes, the plan stands, and a dry run can tell what
+# the change would measure again.
 checkpoint plan:
     input:
         expand(rules.probe.output, backend=backends_named()),
@@ -25,8 +41,7 @@ checkpoint plan:
         f"{LOGS}/plan.log",
     params:
         machine=MACHINE,
-        variants=len(VARIANTS),
-        configuration=STUDY.model_dump(mode="json"),
+        factors=configuration.factors(STUDY),
     message:
         "planning {MACHINE}"
     script:
