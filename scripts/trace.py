@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from onehot.job import Settings
+from onehot.job_log import job_log
 from onehot.supervision import supervised, write_record
 from onehot.variant import Variant
 
@@ -38,11 +39,10 @@ def _trace(variant: Variant, settings: Settings, study: Mapping[str, Any]) -> di
 
 if __name__ == "__main__":
     snakemake: Any
-    with open(snakemake.log[0], "w") as log:
-        sys.stdout = sys.stderr = log
+    with job_log(snakemake.log[0]):
         main(
             variant=Variant(**snakemake.params.variant),
             settings=Settings(**snakemake.params.settings),
-            study=snakemake.params.study,
+            study={**snakemake.params.study, "root": str(Path(snakemake.scriptdir).parent)},
             record_path=Path(snakemake.output[0]),
         )

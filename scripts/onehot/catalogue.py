@@ -44,6 +44,16 @@ TABLES = (
     Item("summary", "Measurements", "Median, interval and spread of every variant and clock", PAPER),
     Item("cold_start", "Measurements", "What the first call costs", PAPER),
     Item("limits", "Limits", "Unit costs and bandwidths of this machine", PAPER),
+    Item("claims", "Claims", "The answer's claims, judged", PAPER),
+    Item("ladder", "Ladder", "What each cause costs, from the loop to the lookup", PAPER),
+    Item("ledger", "Ledger", "What one call asks of the machine", PAPER),
+    Item("kernels", "Ledger", "Kernels of one call, by name", READ),
+    Item("accuracy", "Model", "How far predictions are from measurements", PAPER),
+    Item("prediction", "Model", "Predicted against measured time of every variant", PAPER),
+    Item("predicted_crossover", "Model", "Where CuPy should overtake NumPy, and where it does", PAPER),
+    Item("transfers", "Transfers", "With indices and result on the host", PAPER),
+    Item("boundary", "Transfers", "The largest vocabulary that fits in memory", READ),
+    Item("contrasts", "Measurements", "Memory order, law of the indices, flushed L2", PAPER),
     Item("environment", "Provenance", "Machine, software and settings", READ),
     Item("status", "Provenance", "What was measured, skipped or failed, and why", READ),
     Item("variants", "Provenance", "The numbers that name variants in the table of samples", CSV),
@@ -56,9 +66,16 @@ FIGURES = (
     Item("speedup", "Findings", "Speed-up of CuPy over NumPy against minibatch size", DRAWN),
     Item("clocks", "Measurements", "What each clock says of the same call", DRAWN),
     Item("spread", "Measurements", "Samples by invocation", DRAWN),
+    Item("ladder", "Ladder", "What each cause costs, on NumPy and on CuPy", DRAWN),
+    Item("ledger", "Ledger", "What one call asks of the GPU and its driver", DRAWN),
+    Item("prediction", "Model", "Predicted against measured", DRAWN),
+    Item("boundary", "Transfers", "Where the dense one-hot matrix no longer fits", DRAWN),
 )
 
-DRAWN_TABLES = ("summary", "speedup", "crossover", "headline", "limits", "status", "variants", "measurements")
+DRAWN_TABLES = (
+    *("summary", "speedup", "crossover", "headline", "limits", "status", "variants", "measurements"),
+    *("ladder", "prediction", "ledger", "boundary"),
+)
 """Tables that the figures read, as CSV; see ``frames.SCHEMA``."""
 
 IN_REPORT_TABLES = tuple(item for item in TABLES if item.name != "measurements")

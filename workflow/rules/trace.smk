@@ -4,10 +4,10 @@ def traced_variant(wildcards):
 
 
 def tracing_study(wildcards):
-    """Where the study lies and which code counts; see ``study``."""
+    """Which code counts; see ``study``."""
     entry = implementations.get(wildcards.implementation, wildcards.backend)
     modules = ("onehot.ledger", backends.MODULES[wildcards.backend], entry.module)
-    return {"root": str(STUDY_ROOT), "code_hash": code_hash.modules_hash(modules)}
+    return {"code_hash": code_hash.modules_hash(modules)}
 
 
 def cupti_version():

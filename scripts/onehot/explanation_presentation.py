@@ -1,0 +1,238 @@
+"""The explaining tables as a reader meets them; importing this registers them beside the others."""
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from onehot.presentation import ABSENT, NAMES, PRESENTED, interval_text, seconds_text, significant
+
+Row = dict[str, Any]
+
+
+def _rows(frame: pd.DataFrame) -> list[Row]:
+    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _who(row: Row) -> Row:
+    """Return what names a variant in these tables: the other factors stand in the CSV."""
+    return {
+        "geometry": row["geometry"],
+        "backend": NAMES.get(row["backend"], row["backend"]),
+        "implementation": row["implementation"],
+        "minibatch": row["minibatch"],
+    }
+
+
+def _percent(share: Any) -> str:
+    return ABSENT if pd.isna(share) else f"{100 * share:.1f} %"
+
+
+def _count(value: Any) -> str:
+    return ABSENT if pd.isna(value) else f"{value:,.0f}".replace(",", "\u202f")
+
+
+def _beside(counted: Any, predicted: Any) -> str:
+    """Return a count, and what the structure predicts where that is something else."""
+    if pd.isna(predicted) or counted == predicted:
+        return _count(counted)
+    return f"{_count(counted)} (predicted {_count(predicted)})"
+
+
+def _bytes(value: float) -> str:
+    if math.isnan(value):
+        return ABSENT
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(value) >= size:
+            return f"{significant(value / size)} {unit}"
+    return f"{value:.0f} B"
+
+
+def ladder(frame: pd.DataFrame) -> pd.DataFrame:
+    """One line a rung: its time, and what the cause that it is rid of costs."""
+    return pd.DataFrame(
+        {
+            **_who(row),
+            "X": row["layout"],
+            "without": row["cause"],
+            "time [interval]": interval_text(row["seconds"], row["low"], row["high"], seconds_text),
+            "saves [interval]": interval_text(
+                row["removed"], row["removed_low"], row["removed_high"], seconds_text
+            ),
+            "of the loop": _percent(row["share"]),
+            "verdict": row["verdict"],
+        }
+        for row in _rows(frame)
+    )
+
+
+def ledger(frame: pd.DataFrame) -> pd.DataFrame:
+    """Show the counts of one call, with the structure's where they differ, and bytes in units."""
+    return pd.DataFrame(
+        {
+            **_who(row),
+            "counted by": row["counted_by"].replace("+", ", "),
+            "kernels": _beside(row["kernels"], row["predicted_kernels"]),
+            "their device time": seconds_text(row["kernel_seconds"]),
+            "copies to host": _beside(row["to_host"], row["predicted_to_host"]),
+            "copies to device": _count(row["to_device"]),
+            "memsets": _count(row["memsets"]),
+            "synchronisations": _beside(row["synchronizations"], row["predicted_synchronizations"]),
+            "driver calls": _count(row["driver_calls"]),
+            "runtime calls": _count(row["runtime_calls"]),
+            "pool requests": _count(row["pool_requests"]),
+            "real allocations (empty pool)": _allocations(row),
+            "bytes written (from shapes)": _bytes(row["derived_bytes_written"]),
+            "peak on device": _bytes(row["device_peak_bytes"]),
+            "peak on host": _bytes(row["host_peak_bytes"]),
+            "predicted peak": _bytes(row["predicted_peak_bytes"]),
+            "page faults": _count(row["page_faults"]),
+            "remark": row["reason"],
+        }
+        for row in _rows(frame)
+    )
+
+
+def _allocations(row: Row) -> str:
+    if math.isnan(float(row["real_allocations"])):
+        return ABSENT
+    return f"{_count(row['real_allocations'])} ({_count(row['real_allocations_empty_pool'])})"
+
+
+def kernels(frame: pd.DataFrame) -> pd.DataFrame:
+    """One line a kernel."""
+    return pd.DataFrame(
+        {
+            **_who(row),
+            "kernel": row["kernel"],
+            "launches": _count(row["launches"]),
+            "device time of all": seconds_text(row["device_seconds"]),
+        }
+        for row in _rows(frame)
+    )
+
+
+def prediction(frame: pd.DataFrame) -> pd.DataFrame:
+    """Predicted beside measured, with the side that the prediction spends its time on."""
+    return pd.DataFrame(
+        {
+            **_who(row),
+            "X": row["layout"],
+            "threads": "all" if row["threads"] == 0 else row["threads"],
+            "predicted": seconds_text(row["predicted"]),
+            "measured [interval]": interval_text(row["measured"], row["low"], row["high"], seconds_text),
+            "predicted / measured": significant(row["ratio"]),
+            "host": seconds_text(row["host_seconds"]),
+            "device": seconds_text(row["device_seconds"]),
+            "of it bytes": seconds_text(row["bytes_seconds"]),
+            "remark": row["reason"],
+        }
+        for row in _rows(frame)
+    )
+
+
+def accuracy(frame: pd.DataFrame) -> pd.DataFrame:
+    """How far the predictions of each backend are off."""
+    return pd.DataFrame(
+        {
+            "backend": NAMES.get(row["backend"], row["backend"]),
+            "variants": row["variants"],
+            "median error": _percent(row["median_error"]),
+            "median ratio": significant(row["median_ratio"]),
+            "worst factor": f"{significant(row['worst_factor'])} ({row['worst_implementation']}, "
+            f"m = {row['worst_minibatch']})",
+            "within 25 %": _percent(row["within_25_percent"]),
+            "within a factor of 2": _percent(row["within_factor_2"]),
+        }
+        for row in _rows(frame)
+    )
+
+
+def predicted_crossover(frame: pd.DataFrame) -> pd.DataFrame:
+    """Where CuPy should overtake NumPy, and where it does."""
+    return pd.DataFrame(
+        {
+            "geometry": row["geometry"],
+            "implementation": row["implementation"],
+            "NumPy threads": "all" if row["baseline_threads"] == 0 else row["baseline_threads"],
+            "predicted": row["predicted_description"],
+            "measured": row["measured_description"],
+        }
+        for row in _rows(frame)
+    )
+
+
+def transfers(frame: pd.DataFrame) -> pd.DataFrame:
+    """Lookups with and without the way to the device, against NumPy's."""
+    return pd.DataFrame(
+        {
+            "implementation": row["implementation"],
+            "minibatch": row["minibatch"],
+            "NumPy": seconds_text(row["numpy_seconds"]),
+            "CuPy": seconds_text(row["seconds"]),
+            "speed-up [interval]": interval_text(row["speedup"], row["low"], row["high"], significant),
+            "verdict": row["verdict"],
+            "overtakes NumPy at minibatch": row["crossover"],
+        }
+        for row in _rows(frame)
+    )
+
+
+def boundary(frame: pd.DataFrame) -> pd.DataFrame:
+    """Show the largest vocabulary that fits, a column for each form of the minibatch."""
+    if frame.empty:
+        return pd.DataFrame()
+    wide = frame.pivot(index=["backend", "minibatch"], columns="representation", values="largest_vocabulary")
+    return pd.DataFrame(
+        {
+            "backend": NAMES.get(row["backend"], row["backend"]),
+            "minibatch": row["minibatch"],
+            **{f"largest V, {name}": _count(row[name]) for name in wide.columns},
+        }
+        for row in _rows(wide.reset_index())
+    )
+
+
+def contrasts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Pairs that differ in one factor."""
+    return pd.DataFrame(
+        {
+            **_who(row),
+            "factor": row["factor"],
+            "from": row["from"],
+            "to": row["to"],
+            "clock": row["clock"].replace("_", ", "),
+            "time before": seconds_text(row["seconds"]),
+            "time after": seconds_text(row["seconds_after"]),
+            "ratio [interval]": interval_text(row["ratio"], row["low"], row["high"], significant),
+            "verdict": row["verdict"],
+            "distinct rows": _distinct(row),
+        }
+        for row in _rows(frame)
+    )
+
+
+def _distinct(row: Row) -> str:
+    before, after = row["distinct_rows"], row["distinct_rows_after"]
+    return ABSENT if math.isnan(before) else f"{significant(before, 4)} → {significant(after, 4)}"
+
+
+def claims(frame: pd.DataFrame) -> pd.DataFrame:
+    """Show what the answer says, and what the study says to it."""
+    return frame[["statement", "verdict", "evidence", "rule"]].rename(columns={"statement": "claim"})
+
+
+PRESENTED.update(
+    {
+        "ladder": ladder,
+        "ledger": ledger,
+        "kernels": kernels,
+        "prediction": prediction,
+        "accuracy": accuracy,
+        "predicted_crossover": predicted_crossover,
+        "transfers": transfers,
+        "boundary": boundary,
+        "contrasts": contrasts,
+        "claims": claims,
+    }
+)

@@ -1,0 +1,563 @@
+"""Why the times are what they are: what each cause costs, what was counted, what unit costs predict.
+
+Each function takes the records of one machine and returns one tidy frame; ``everything`` returns them all
+by the names of their files. Nothing here changes a measurement: it is the second reading of what ``tables``
+reads.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from onehot import claims, clocks, implementations, model, statistics, tables
+from onehot.implementations.ladder import LADDERS
+from onehot.implementations.registry import CSR, INDICES, ONE_HOT
+from onehot.records import LedgerRecord, MeasurementRecord
+from onehot.tables import FACTORS, Results, Rule, Samples
+from onehot.variant import ITEM_BYTES, Variant
+
+CLOCK = clocks.THROUGHPUT
+"""What a loop of minibatches feels: the clock of the ladder and of the model."""
+
+TRANSFERS = ("fancy_index", "pageable_in", "pinned_in", "pageable_in_out", "pinned_in_out")
+GRID = [2**power for power in range(21)]
+"""Minibatches at which the predicted crossover and the memory boundary are looked for."""
+
+REPRESENTATIONS = {"one-hot": ONE_HOT, "CSR": CSR, "indices": INDICES}
+
+
+def _estimate(invocations: Sequence[Any], rule: Rule) -> statistics.Estimate:
+    return statistics.summarise(invocations, seed=rule.seed, level=rule.level, resamples=rule.resamples)
+
+
+def _ratio(baseline: Sequence[Any], candidate: Sequence[Any], rule: Rule) -> statistics.Ratio:
+    return statistics.speedup(baseline, candidate, seed=rule.seed, level=rule.level, resamples=rule.resamples)
+
+
+# The ladder ---------------------------------------------------------------------------------------
+
+
+def ladder(results: Results, samples: Samples) -> pd.DataFrame:
+    """Return every rung with its time, and the seconds that the cause it removes costs, with their interval.
+
+    A rung that was not measured on a backend is passed over: what it removes is then in the next one's
+    seconds, and ``cause`` names both.
+    """
+    rows: list[dict[str, Any]] = []
+    for top in sorted(variant for variant, clock in samples if clock == CLOCK and _is_top(variant)):
+        rows.extend(_climb(top, samples, results.rule))
+    columns = [*FACTORS, "rung", "cause", "seconds", "low", "high", "removed", "removed_low", "removed_high"]
+    return pd.DataFrame(rows, columns=[*columns, "share", "verdict"])
+
+
+def _is_top(variant: Variant) -> bool:
+    return variant.implementation == LADDERS[variant.geometry][0][0]
+
+
+def _climb(top: Variant, samples: Samples, rule: Rule) -> Iterator[dict[str, Any]]:
+    """Yield the rungs below one loop; shares are of the loop's own time."""
+    above: statistics.Estimate | None = None
+    whole, skipped, previous = math.nan, [], top
+    for number, (name, cause) in enumerate(LADDERS[top.geometry]):
+        variant = _rung(top, name, samples)
+        if variant is None:
+            skipped.append(cause)
+            continue
+        one = _estimate(samples[variant, CLOCK], rule)
+        whole = one.median if above is None else whole
+        yield {
+            **asdict(variant),
+            "rung": number,
+            "cause": " + ".join([*skipped, cause]),
+            **{key: getattr(one, key) for key in ("low", "high")},
+            "seconds": one.median,
+            **_removed(above, one, whole),
+            "verdict": _ratio(samples[previous, CLOCK], samples[variant, CLOCK], rule).verdict
+            if above is not None
+            else "",
+        }
+        above, previous, skipped = one, variant, []
+
+
+def _rung(top: Variant, name: str, samples: Samples) -> Variant | None:
+    """Return the measured variant of a rung beside its loop, in its layout where the rung reads X."""
+    entry = implementations.find(name, top.backend)
+    if entry is None:
+        return None
+    layout = top.layout if entry.reads == ONE_HOT else "C"
+    variant = dataclasses.replace(top, implementation=name, layout=layout)
+    return variant if (variant, CLOCK) in samples else None
+
+
+def _removed(above: statistics.Estimate | None, one: statistics.Estimate, whole: float) -> dict[str, float]:
+    """Return the difference of two medians; its interval recovers each side's spread from its own interval.
+
+    The limits of two independent estimates combine as the root of the sum of squares of the distances to them
+    (Zou and Donner, Statistics in Medicine 27, 2008).
+    """
+    if above is None:
+        return dict.fromkeys(("removed", "removed_low", "removed_high", "share"), math.nan)
+    difference = above.median - one.median
+    below = math.hypot(above.median - above.low, one.high - one.median)
+    beyond = math.hypot(above.high - above.median, one.median - one.low)
+    return {
+        "removed": difference,
+        "removed_low": difference - below,
+        "removed_high": difference + beyond,
+        "share": difference / whole,
+    }
+
+
+# The ledger ---------------------------------------------------------------------------------------
+
+LEDGER_COLUMNS = [
+    "counted_by",
+    "kernels",
+    "kernel_seconds",
+    "to_host",
+    "to_device",
+    "on_device",
+    "copied_bytes",
+    "memsets",
+    "synchronizations",
+    "driver_calls",
+    "runtime_calls",
+    "predicted_kernels",
+    "predicted_to_host",
+    "predicted_synchronizations",
+    "pool_requests",
+    "pool_bytes",
+    "real_allocations",
+    "real_bytes",
+    "real_allocations_empty_pool",
+    "device_peak_bytes",
+    "host_peak_bytes",
+    "page_faults",
+    "derived_bytes_written",
+    "predicted_peak_bytes",
+    "status",
+    "reason",
+]
+
+
+def ledger(results: Results) -> pd.DataFrame:
+    """Return what one call of each variant asked of the machine, beside what its structure predicts.
+
+    ``derived_bytes_written`` comes from shapes: it is what NumPy copies, which nothing counts.
+    """
+    machine = machine_of(results)
+    rows = [_ledger_row(record, machine) for record in _by_variant(results.ledgers)]
+    return pd.DataFrame(rows, columns=[*FACTORS, *LEDGER_COLUMNS])
+
+
+def _by_variant(records: Iterable[LedgerRecord]) -> list[LedgerRecord]:
+    return sorted(records, key=lambda record: record.variant.identity())
+
+
+def _ledger_row(record: LedgerRecord, machine: model.Machine) -> dict[str, Any]:
+    variant = record.variant.identity()
+    row: dict[str, Any] = {
+        **asdict(variant),
+        "counted_by": "+".join(record.counted_by),
+        "status": record.status,
+        "reason": record.reason or "; ".join(record.absent.values()),
+        "derived_bytes_written": model.bytes_copied(variant),
+        "predicted_peak_bytes": _predicted_peak(variant),
+    }
+    return row | _counted(record) | _memory(record) | _predicted_counts(variant, machine)
+
+
+def _predicted_peak(variant: Variant) -> float:
+    """Return what the counters see: all that is held on a device, what a call adds on the host."""
+    entry = implementations.find(variant.implementation, variant.backend)
+    if entry is None:
+        return math.nan
+    added = variant.result_bytes + entry.temporaries(variant)
+    held = variant.table_bytes + entry.input_bytes(variant)
+    return float(added if variant.backend == "numpy" else held + added)
+
+
+def _counted(record: LedgerRecord) -> dict[str, Any]:
+    counts = record.counts
+    if counts is None:
+        return {}
+    copies = {"DTOH": 0, "HTOD": 0, "DTOD": 0}
+    for one in counts.copies:
+        copies[one.direction] = copies.get(one.direction, 0) + one.count
+    return {
+        "kernels": sum(counts.kernels.values()),
+        "kernel_seconds": sum(counts.kernel_seconds.values()),
+        "to_host": copies["DTOH"],
+        "to_device": copies["HTOD"],
+        "on_device": copies["DTOD"],
+        "copied_bytes": sum(one.bytes * one.count for one in counts.copies),
+        "memsets": sum(one.count for one in counts.memsets),
+        "synchronizations": sum(
+            number for kind, number in counts.synchronizations.items() if kind != "STREAM_WAIT_EVENT"
+        ),
+        "driver_calls": sum(counts.driver_calls.values()),
+        "runtime_calls": sum(counts.runtime_calls.values()),
+    }
+
+
+def _memory(record: LedgerRecord) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    if "warm" in record.device_memory:
+        warm = record.device_memory["warm"]
+        row |= {
+            "pool_requests": warm.requests,
+            "pool_bytes": warm.request_bytes,
+            "real_allocations": warm.real,
+            "real_bytes": warm.real_bytes,
+            "device_peak_bytes": warm.peak_bytes,
+        }
+    if "empty_pool" in record.device_memory:
+        row["real_allocations_empty_pool"] = record.device_memory["empty_pool"].real
+    if record.host_memory:
+        row |= {
+            "host_peak_bytes": record.host_memory.peak_bytes,
+            "page_faults": record.host_memory.page_faults,
+        }
+    return row
+
+
+def _predicted_counts(variant: Variant, machine: model.Machine) -> dict[str, Any]:
+    if variant.backend != "cupy":
+        return {}
+    try:
+        found = model.reached(variant, machine)
+    except model.MissingLimitError:
+        return {}
+    if found is None:
+        return {}
+    return {
+        "predicted_kernels": found.kernels,
+        "predicted_to_host": found.to_host,
+        "predicted_synchronizations": found.waits,
+    }
+
+
+def kernels(results: Results) -> pd.DataFrame:
+    """Return every kernel by name: launches of one call, and the device seconds that CUPTI stamped."""
+    rows = [
+        {
+            **asdict(record.variant.identity()),
+            "kernel": name,
+            "launches": launches,
+            "device_seconds": record.counts.kernel_seconds.get(name, math.nan),
+        }
+        for record in _by_variant(results.ledgers)
+        if record.counts
+        for name, launches in record.counts.kernels.items()
+    ]
+    return pd.DataFrame(rows, columns=[*FACTORS, "kernel", "launches", "device_seconds"])
+
+
+# The model ----------------------------------------------------------------------------------------
+
+
+def machine_of(results: Results, limits: pd.DataFrame | None = None) -> model.Machine:
+    """Return the unit costs of the machine that the records come from, and the sizes of its caches."""
+    frame = tables.limits(results) if limits is None else limits
+    # an item's cost is a difference: where noise makes it negative it is nothing, not missing
+    usable = frame[frame["value"].notna() & ((frame["unit"] == "seconds") | (frame["value"] > 0))]
+    costs = {(row.backend, row.name): model.Cost(row.value, row.unit) for row in _named(usable)}
+    sizes: dict[str, int] = {}
+    for record in (*results.measurements, *results.limits, *results.ledgers):
+        if record.provenance is not None:
+            host, gpu = record.provenance.host, record.provenance.gpu or {}
+            found = {
+                "l2_bytes": host.get("l2_bytes"),
+                "l3_bytes": host.get("l3_bytes"),
+                "device_l2_bytes": gpu.get("l2_bytes"),
+            }
+            sizes = {**{key: int(value) for key, value in found.items() if value}, **sizes}
+    return model.Machine(costs, **sizes)
+
+
+@dataclasses.dataclass(frozen=True)
+class _LimitRow:
+    backend: str
+    name: str
+    unit: str
+    value: float
+
+
+def _named(frame: pd.DataFrame) -> Iterator[_LimitRow]:
+    for row in frame.to_dict("records"):
+        yield _LimitRow(str(row["backend"]), str(row["name"]), str(row["unit"]), float(row["value"]))
+
+
+def prediction(results: Results, samples: Samples) -> pd.DataFrame:
+    """Return the seconds that unit costs predict for every variant beside the measured ones.
+
+    ``ratio`` is predicted over measured: under 1, a cost is missing from the model.
+    """
+    machine = machine_of(results)
+    sets = {record.variant.identity(): record.index_sets or 1 for record in _measured(results)}
+    rows = []
+    for variant in sorted(variant for variant, clock in samples if clock == CLOCK):
+        one = _estimate(samples[variant, CLOCK], results.rule)
+        here = dataclasses.replace(machine, index_sets=sets.get(variant, 1))
+        measured = {"measured": one.median, "low": one.low, "high": one.high}
+        rows.append({**asdict(variant), "clock": CLOCK, **measured, **_predicted(variant, here, one.median)})
+    columns = ["predicted", "measured", "low", "high", "ratio", "host_seconds", "device_seconds"]
+    return pd.DataFrame(rows, columns=[*FACTORS, "clock", *columns, "bytes_seconds", "reason"])
+
+
+def _measured(results: Results) -> list[MeasurementRecord]:
+    return [record for record in results.measurements if record.status == "ok"]
+
+
+def _predicted(variant: Variant, machine: model.Machine, measured: float) -> dict[str, Any]:
+    try:
+        found = model.predict(variant, machine)
+    except model.MissingLimitError as error:
+        return {"reason": str(error)}
+    return {
+        "predicted": found.seconds,
+        "ratio": found.seconds / measured,
+        "host_seconds": found.host_seconds,
+        "device_seconds": found.device_seconds,
+        "bytes_seconds": found.bytes_seconds,
+        "reason": "",
+    }
+
+
+def accuracy(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return how far predictions are from measurements on each backend: median, and worst and where."""
+    rows = []
+    for backend, group in predictions.dropna(subset=["ratio"]).groupby("backend", sort=True):
+        factors = group["ratio"].where(group["ratio"] >= 1, 1 / group["ratio"])
+        worst = group.iloc[int(factors.to_numpy().argmax())]
+        rows.append(
+            {
+                "backend": backend,
+                "variants": len(group),
+                "median_error": float(np.median(np.abs(group["ratio"] - 1))),
+                "median_ratio": float(group["ratio"].median()),
+                "worst_factor": float(factors.max()),
+                "worst_implementation": worst["implementation"],
+                "worst_minibatch": worst["minibatch"],
+                "within_25_percent": float((np.abs(group["ratio"] - 1) <= 0.25).mean()),
+                "within_factor_2": float((factors <= 2).mean()),
+            }
+        )
+    columns = ["backend", "variants", "median_error", "median_ratio", "worst_factor", "worst_implementation"]
+    return pd.DataFrame(rows, columns=[*columns, "worst_minibatch", "within_25_percent", "within_factor_2"])
+
+
+def predicted_crossover(results: Results, crossovers: pd.DataFrame) -> pd.DataFrame:
+    """Return, for each implementation on both, the minibatch at which CuPy is predicted to overtake NumPy."""
+    machine = machine_of(results)
+    measured = crossovers[crossovers["clock"] == CLOCK]
+    rows = []
+    for row in measured.to_dict("records"):
+        predicted, reason = _predicted_crossing({str(key): value for key, value in row.items()}, machine)
+        rows.append(
+            {
+                "geometry": row["geometry"],
+                "implementation": row["implementation"],
+                "baseline_threads": row["baseline_threads"],
+                "predicted": predicted,
+                "predicted_description": reason,
+                "measured": row["minibatch"],
+                "low": row["low"],
+                "high": row["high"],
+                "measured_description": row["description"],
+            }
+        )
+    columns = ["geometry", "implementation", "baseline_threads", "predicted", "predicted_description"]
+    return pd.DataFrame(rows, columns=[*columns, "measured", "low", "high", "measured_description"])
+
+
+def _predicted_crossing(row: dict[str, Any], machine: model.Machine) -> tuple[float, str]:
+    """Return the first minibatch of the grid from which CuPy is predicted to stay ahead."""
+    fixed = {name: row[name] for name in FACTORS if name in row and name != "minibatch"}
+    try:
+        ahead = [m for m in GRID if _gain(fixed, int(row["baseline_threads"]), m, machine) > 1]
+    except model.MissingLimitError as error:
+        return math.nan, f"not predicted: {error}"
+    behind = [m for m in GRID if m not in ahead]
+    if not ahead or (behind and max(behind) == GRID[-1]):
+        return math.nan, f"none up to {GRID[-1]}"
+    if not behind:
+        return math.nan, "faster at every minibatch"
+    first = min(m for m in ahead if m > max(behind))
+    return float(first), f"between {first // 2} and {first}"
+
+
+def _gain(fixed: dict[str, Any], numpy_threads: int, minibatch: int, machine: model.Machine) -> float:
+    """Return NumPy's predicted time over CuPy's."""
+    times = []
+    for backend, threads in (("numpy", numpy_threads), ("cupy", 1)):
+        factors = {**fixed, "minibatch": minibatch, "backend": backend, "threads": threads}
+        times.append(model.predict(Variant(**factors), machine).seconds)
+    return times[0] / times[1]
+
+
+# Transfers, memory, contrasts ---------------------------------------------------------------------
+
+
+def transfers(results: Results, samples: Samples) -> pd.DataFrame:
+    """Return CuPy's lookup with indices and result at home on the device, or on the host, against NumPy's."""
+    rows: list[dict[str, Any]] = []
+    for variant in sorted(variant for variant, clock in samples if clock == CLOCK):
+        if variant.backend == "numpy" or variant.implementation not in TRANSFERS:
+            continue
+        on_numpy = dataclasses.replace(variant, backend="numpy", implementation="fancy_index")
+        if (on_numpy, CLOCK) not in samples:
+            continue
+        pair = samples[on_numpy, CLOCK], samples[variant, CLOCK]
+        ratio = _ratio(*pair, results.rule)
+        rows.append(
+            {
+                **asdict(variant),
+                "numpy_seconds": _estimate(pair[0], results.rule).median,
+                "seconds": _estimate(pair[1], results.rule).median,
+                "speedup": ratio.value,
+                "low": ratio.low,
+                "high": ratio.high,
+                "verdict": ratio.verdict,
+            }
+        )
+    columns = ["numpy_seconds", "seconds", "speedup", "low", "high", "verdict"]
+    return _with_crossover(pd.DataFrame(rows, columns=[*FACTORS, *columns]))
+
+
+def _with_crossover(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the minibatch at which each arm overtakes NumPy, the same in all rows of the arm."""
+    frame["crossover"] = ""
+    others = [name for name in FACTORS if name != "minibatch"]
+    for _, group in frame.groupby(others, sort=False):
+        ordered = group.sort_values("minibatch")
+        ratios = [
+            statistics.Ratio(row["speedup"], row["low"], row["high"], row["verdict"])
+            for row in ordered.to_dict("records")
+        ]
+        found = statistics.crossover(ordered["minibatch"].tolist(), ratios)
+        frame.loc[group.index, "crossover"] = found.describe()
+    return frame
+
+
+def boundary(results: Results) -> pd.DataFrame:
+    """Return, for each minibatch, the largest vocabulary whose minibatch still fits beside W0 and h, by form.
+
+    Memory is what was free when the backend was asked; the sizes are those of the study's first setting.
+    """
+    configured = results.configuration
+    embedding, dtype = configured["embedding"][0], configured["dtype"][0]
+    rows = [
+        {
+            "backend": record.backend,
+            "representation": name,
+            "minibatch": minibatch,
+            "largest_vocabulary": _largest_vocabulary(reads, minibatch, embedding, dtype, record.free_bytes),
+            "free_bytes": record.free_bytes,
+        }
+        for record in sorted(results.backends, key=lambda one: one.backend)
+        if record.free_bytes
+        for name, reads in REPRESENTATIONS.items()
+        for minibatch in GRID
+    ]
+    columns = ["backend", "representation", "minibatch", "largest_vocabulary", "free_bytes"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _largest_vocabulary(reads: str, minibatch: int, embedding: int, dtype: str, free: int) -> int:
+    """Solve W0 + minibatch + h = free for V: W0 grows with V, and of the forms only the dense one does."""
+    item = ITEM_BYTES[dtype]
+    row = minibatch * item if reads == ONE_HOT else 0
+    fixed = minibatch * embedding * item
+    fixed += {ONE_HOT: 0, CSR: minibatch * (item + 8) + 8, INDICES: minibatch * 8}[reads]
+    return max(0, (free - fixed) // (embedding * item + row))
+
+
+def contrasts(results: Results, samples: Samples) -> pd.DataFrame:
+    """Return what one factor does, all else being equal: X's memory order, the indices' law, a hot L2."""
+    distinct = {record.variant.identity(): record.distinct_rows for record in _measured(results)}
+    rows = [
+        {
+            **asdict(first[0]),
+            "factor": factor,
+            "from": names[0],
+            "to": names[1],
+            "clock": first[1],
+            **_contrast(samples[first], samples[second], results.rule),
+            "distinct_rows": _mean(distinct.get(first[0], [])),
+            "distinct_rows_after": _mean(distinct.get(second[0], [])),
+        }
+        for factor, names, first, second in _pairs(samples)
+    ]
+    columns = ["factor", "from", "to", "clock", "seconds", "seconds_after", "ratio", "low", "high", "verdict"]
+    return pd.DataFrame(rows, columns=[*FACTORS, *columns, "distinct_rows", "distinct_rows_after"])
+
+
+Key = tuple[Variant, str]
+
+
+def _pairs(samples: Samples) -> Iterator[tuple[str, tuple[str, str], Key, Key]]:
+    """Yield measurements that differ in one factor alone."""
+    for variant, clock in sorted(samples):
+        key = (variant, clock)
+        if clock == CLOCK and variant.layout == "C":
+            other = (dataclasses.replace(variant, layout="F"), clock)
+            if other in samples:
+                yield "memory order of X", ("C", "F"), key, other
+        if variant.distribution == "uniform" and clock in (CLOCK, clocks.DEVICE_COLD):
+            for found, same_clock in samples:
+                if same_clock == clock and _is_zipf_of(found, variant):
+                    law = f"zipf {found.zipf_exponent:g}"
+                    yield "law of the indices", ("uniform", law), key, (found, clock)
+        if clock == clocks.DEVICE_COLD and (variant, clocks.DEVICE_HOT) in samples:
+            yield "L2 cache", ("flushed", "hot"), key, (variant, clocks.DEVICE_HOT)
+
+
+def _is_zipf_of(found: Variant, variant: Variant) -> bool:
+    uniform = dataclasses.replace(found, distribution="uniform", zipf_exponent=0.0)
+    return found.distribution == "zipf" and uniform == variant
+
+
+def _contrast(before: Sequence[Any], after: Sequence[Any], rule: Rule) -> dict[str, Any]:
+    ratio = _ratio(before, after, rule)
+    medians = _estimate(before, rule).median, _estimate(after, rule).median
+    interval = {"low": ratio.low, "high": ratio.high, "verdict": ratio.verdict}
+    return {"seconds": medians[0], "seconds_after": medians[1], "ratio": ratio.value, **interval}
+
+
+def _mean(values: Sequence[int]) -> float:
+    return float(np.mean(values)) if values else math.nan
+
+
+# All of it ----------------------------------------------------------------------------------------
+
+
+def everything(results: Results, frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return every table of this module by name; ``frames`` are those of ``tables``."""
+    samples = results.samples()
+    found = {
+        "ladder": ladder(results, samples),
+        "ledger": ledger(results),
+        "kernels": kernels(results),
+        "prediction": prediction(results, samples),
+        "predicted_crossover": predicted_crossover(results, frames["crossover"]),
+        "transfers": transfers(results, samples),
+        "boundary": boundary(results),
+        "contrasts": contrasts(results, samples),
+    }
+    found["accuracy"] = accuracy(found["prediction"])
+    evidence = claims.Evidence(
+        summary=frames["summary"],
+        speedup=frames["speedup"],
+        limits=frames["limits"],
+        ladder=found["ladder"],
+        ledger=found["ledger"],
+        prediction=found["prediction"],
+    )
+    found["claims"] = claims.judged(evidence)
+    return found
