@@ -96,13 +96,16 @@ def test_a_further_sweep_changes_what_it_names_and_adds_no_variant_twice():
 
 @given(st.integers(0, 2**32), st.integers(1, 4))
 def test_the_execution_order_is_a_permutation_that_goes_invocation_by_invocation(seed, invocations):
-    study = config.load({**MINIMAL, "minibatch": [1, 2, 3, 4], "seed": seed, "invocations": invocations})
-    variants = config.variants(study)
-    order = config.execution_order(study, variants)
-    assert sorted(order.values()) == list(range(len(variants) * invocations))
+    more = {"more": {"minibatch": [5, 6], "invocations": 2}}
+    study = config.load({**MINIMAL, "minibatch": [1, 2, 3], "seed": seed, "invocations": invocations, "sweeps": more})
+    order = config.execution_order(study)
+    assert sorted(order.values()) == list(range(2 * 3 * invocations + 2 * 2 * 2))
     ranked = sorted(order, key=order.__getitem__)
-    assert [number for _, number in ranked] == sorted(number for _, number in ranked)
-    assert order == config.execution_order(study, list(reversed(variants)))
+    main = [number for variant, number in ranked if variant.minibatch < 4]
+    further = [number for variant, number in ranked if variant.minibatch > 4]
+    assert main == sorted(main) and further == sorted(further)
+    assert {variant.minibatch for variant, _ in ranked[: len(main)]} == {1, 2, 3}
+    assert order == config.execution_order(study)
 
 
 def test_paths_of_different_variants_differ():

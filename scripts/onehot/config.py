@@ -133,6 +133,7 @@ class Override(_Model):
     zipf_exponent: Exponent | None = None
     layout: Layouts | None = None
     threads: Threads | None = None
+    invocations: Annotated[int, NotBool, Field(ge=1, le=1000)] | None = None
 
 
 class Sampling(_Model):
@@ -295,17 +296,30 @@ def _keys_at(location: tuple[Any, ...]) -> list[str]:
 
 def factors(study: Study) -> dict[str, Any]:
     """Return the part of the configuration that decides which variants there are; it is a configuration itself."""
-    return study.model_dump(mode="json", include={*Factors.model_fields, "sweeps"}, exclude_none=True)
+    return study.model_dump(mode="json", include={*Factors.model_fields, "invocations", "sweeps"}, exclude_none=True)
 
 
 def variants(study: Study) -> list[Variant]:
     """Return every variant of the main sweep and of the further ones, each once, in a fixed order."""
+    return list(invocations(study))
+
+
+def invocations(study: Study) -> dict[Variant, int]:
+    """Return, for each variant, in how many processes it is measured: as the first sweep that names it says."""
+    found: dict[Variant, int] = {}
+    for factors, count in _sweeps(study):
+        found |= {variant: count for variant in _combinations(factors) if variant not in found}
+    return found
+
+
+def _sweeps(study: Study) -> Iterable[tuple[dict[str, Any], int]]:
+    """Yield the factors of the main sweep and of the further ones, each with its number of processes."""
     main = {name: getattr(study, name) for name in Factors.model_fields}
-    overrides = [one.model_dump(exclude_none=True) for one in study.sweeps.values()]
-    found: dict[Variant, None] = {}
-    for factors in [main, *({**main, **override} for override in overrides)]:
-        found.update(dict.fromkeys(_combinations(factors)))
-    return list(found)
+    yield main, study.invocations
+    for override in study.sweeps.values():
+        changed = override.model_dump(exclude_none=True)
+        count = changed.pop("invocations", study.invocations)
+        yield {**main, **changed}, count
 
 
 def _combinations(factors: Mapping[str, Any]) -> Iterable[Variant]:
@@ -362,15 +376,21 @@ def single_variant(study: Study, implementation: str, backend: str, minibatch: i
     return next(iter(_sweep(entry, backend, factors)))
 
 
-def execution_order(study: Study, planned: Iterable[Variant]) -> dict[tuple[Variant, int], int]:
-    """Rank of every (variant, invocation): invocation 0 of everything first, shuffled within by the seed."""
+def execution_order(study: Study) -> dict[tuple[Variant, int], int]:
+    """Rank of every (variant, invocation).
+
+    The main sweep comes before the further ones. Within each, invocation 0 of everything comes first, shuffled by the
+    seed, then invocation 1, and so on: what drifts with time meets every variant alike.
+    """
     order: dict[tuple[Variant, int], int] = {}
-    everything = sorted(planned)
-    for invocation in range(study.invocations):
-        shuffled = list(everything)
-        random.Random(f"{study.seed}/{invocation}").shuffle(shuffled)
-        order.update({(variant, invocation): len(order) + rank for rank, variant in enumerate(shuffled)})
+    main = set(_combinations({name: getattr(study, name) for name in Factors.model_fields}))
+    counts = invocations(study)
+    for part in (sorted(main), sorted(set(counts) - main)):
+        for invocation in range(max((counts[variant] for variant in part), default=0)):
+            shuffled = [variant for variant in part if invocation < counts[variant]]
+            random.Random(f"{study.seed}/{invocation}").shuffle(shuffled)
+            order |= {(variant, invocation): len(order) + rank for rank, variant in enumerate(shuffled)}
     return order
 
 
-__all__ = ["CORRECTED", "PUBLISHED", "Study", "execution_order", "load", "variants"]
+__all__ = ["CORRECTED", "PUBLISHED", "Study", "execution_order", "factors", "invocations", "load", "variants"]

@@ -41,9 +41,12 @@ RESULTS = f"results/{MACHINE}"
 RECORDS = f"{RESULTS}/records"
 LOGS = f"{RESULTS}/logs"
 VARIANTS = configuration.variants(STUDY)
-ORDER = configuration.execution_order(STUDY, VARIANTS)
+INVOCATIONS = configuration.invocations(STUDY)
+ORDER = configuration.execution_order(STUDY)
 
 
+# A machine that is not what it should be shows before the hours are spent.
+BEFORE_THE_SWEEP = len(ORDER) + 1
 LIMITED_BACKENDS = ("numpy", "cupy")
 
 
@@ -158,7 +161,7 @@ def measured_records(wildcards):
     """Every record that the plan asks of this machine."""
     variants = planned()
     present = sorted({variant.backend for variant in variants})
-    records = [record_path(variant, number) for variant in variants for number in range(STUDY.invocations)]
+    records = [record_path(variant, number) for variant in variants for number in range(INVOCATIONS[variant])]
     if STUDY.headline:
         records += [
             f"{RECORDS}/headline/{backend}/{name}.json"

@@ -6,7 +6,9 @@ def tables_read(wildcards):
 def figure_outputs(results):
     """Figure files; the scalable ones go into the report."""
     return [
-        described(f"{results}/figures/{item.name}.{ending}", item, "figures", ending == "svg")
+        described(
+            f"{results}/figures/{item.name}.{ending}", item, "figures", ending == "svg"
+        )
         for item in catalogue.FIGURES
         for ending in item.formats
     ]

@@ -8,7 +8,7 @@ rule limits:
         settings=lambda wildcards: {"seed": STUDY.seed, "timeout_seconds": STUDY.sampling.timeout_seconds},
         study=lambda wildcards: limits_study(wildcards.backend),
     # Before the sweep: a machine that is not what it should be shows here first.
-    priority: lambda wildcards: len(ORDER) + 1
+    priority: BEFORE_THE_SWEEP
     threads: all_cores
     resources:
         gpu=lambda wildcards: needs_gpu(wildcards.backend),

@@ -35,6 +35,7 @@ rule headline:
         minibatches=lambda wildcards: STUDY.headline.minibatches,
         settings=lambda wildcards: settings(timeout_seconds=STUDY.headline.timeout_seconds),
         study=lambda wildcards: study(wildcards.backend, wildcards.implementation),
+    priority: BEFORE_THE_SWEEP
     threads: all_cores
     resources:
         gpu=lambda wildcards: needs_gpu(wildcards.backend),
@@ -53,6 +54,7 @@ rule cold_start:
         variant=lambda wildcards: dataclasses.asdict(cold_start_variant(wildcards)),
         settings=settings(),
         study=lambda wildcards: study(wildcards.backend, wildcards.implementation),
+    priority: BEFORE_THE_SWEEP
     threads: all_cores
     resources:
         gpu=lambda wildcards: needs_gpu(wildcards.backend),

@@ -38,6 +38,7 @@ rule trace:
         settings=settings(),
         study=tracing_study,
         cupti=cupti_version(),
+    priority: BEFORE_THE_SWEEP
     threads: all_cores
     resources:
         gpu=lambda wildcards: needs_gpu(wildcards.backend),
