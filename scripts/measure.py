@@ -4,9 +4,10 @@ A supervisor takes the machine's lock and forks the measuring process, so a vari
 still has a record that says so. Later invocations of a variant that invocation 0 found too slow or too large are not
 tried again.
 
-Input: the record of invocation 0, for the later ones. Output: one JSON record.
+Reads the record of invocation 0, for the later ones, where it is there already. Output: one JSON record.
 """
 
+import dataclasses
 import json
 import sys
 import time
@@ -29,7 +30,7 @@ def main(
     record_path: Path,
 ) -> None:
     """Write the record of one invocation of one variant."""
-    record = _given_up(first, variant, invocation, study)
+    record = _given_up(first, variant, invocation, settings, study)
     if record is None:
         outcome = supervised(lambda: _measure(variant, invocation, settings, study), settings.timeout_seconds)
         record = outcome.answer or {
@@ -52,17 +53,23 @@ def _measure(
 
 
 def _given_up(
-    first: Path | None, variant: Variant, invocation: int, study: Mapping[str, Any]
+    first: Path | None, variant: Variant, invocation: int, settings: Settings, study: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    if first is None:
+    """Return the record of a variant that invocation 0 gave up under the same settings and code; None for all others."""
+    if first is None or not first.exists():
         return None
     earlier = json.loads(first.read_text())
-    if earlier["status"] != "skipped":
+    same = earlier.get("settings") == dataclasses.asdict(settings) and earlier["study"] == _of_record(study)
+    if earlier["status"] != "skipped" or not same:
         return None
     kept = {
         key: earlier[key] for key in ("status", "reason", "skip", "settings", "provenance") if key in earlier
     }
     return {**blank_record(variant, invocation, study), **kept}
+
+
+def _of_record(study: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in study.items() if key != "root"}
 
 
 if __name__ == "__main__":
@@ -73,6 +80,6 @@ if __name__ == "__main__":
             invocation=int(snakemake.wildcards.invocation),
             settings=Settings(**snakemake.params.settings),
             study={**snakemake.params.study, "root": str(Path(snakemake.scriptdir).parent)},
-            first=Path(snakemake.input.first) if snakemake.input else None,
+            first=Path(snakemake.params.first) if snakemake.params.first else None,
             record_path=Path(snakemake.output[0]),
         )

@@ -229,3 +229,10 @@ def test_the_nearest_minibatch_stands_in_for_the_questions():
         ("fancy_index", "cupy", 1024, 1, "throughput", 18e-6),
     )
     assert "at m = 1024" in judge("unsynchronised_timing", Evidence(summary=frame)).evidence
+
+
+def test_a_cause_that_was_removed_together_with_others_is_no_evidence():
+    rungs = ladder("numpy", CORRECTED, {"loop_vstack": 1.0, "fancy_index": 1e-5})
+    rungs["cause"] = ["as published", f"{claims.GROWING} + {claims.DECODING}"]
+    for name in ("growing_by_vstack", "redundant_one_hot"):
+        assert judge(name, Evidence(ladder=rungs)).verdict == NOTHING

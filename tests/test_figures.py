@@ -394,6 +394,14 @@ def test_one_invocation_has_no_band_and_says_so(name: str) -> None:
     assert "No interval: one process each" in words(drawn)
 
 
+def test_an_interval_of_many_decades_does_not_flatten_the_lines(study: Frames) -> None:
+    where = study.summary["implementation"] == "take"
+    wide = changed(changed(study, "summary", where, "low", 1e-12), "summary", where, "high", 1e6)
+    drawn = figures.FIGURES["time"](wide)
+    assert max(axes.get_ylim()[1] for axes in drawn.axes) < 100
+    assert "One that reaches the edge goes on beyond it" in words(drawn)
+
+
 def test_one_invocation_is_said_beside_its_samples() -> None:
     assert "one process only" in words(figures.FIGURES["spread"](made_up(invocations=1)))
 

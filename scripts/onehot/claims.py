@@ -181,7 +181,8 @@ def growing_by_vstack(evidence: Evidence) -> Judgement:
     largest, by_bytes, texts = [], [], []
     for (backend, geometry), rungs in _ladders(evidence):
         saved = rungs.dropna(subset=["removed"])
-        vstack = saved[saved["cause"].str.contains(GROWING, regex=False)]
+        # removed alone: together with other causes, nobody knows whose the seconds are
+        vstack = saved[saved["cause"] == GROWING]
         if vstack.empty:
             continue
         seconds = float(vstack["removed"].iloc[0])
@@ -236,7 +237,7 @@ def redundant_one_hot(evidence: Evidence) -> Judgement:
     """Compare sizes, and the gather from the matrix with the gather from the indices that it stands for."""
     costly, texts, factors = [], [], []
     for (backend, geometry), rungs in _ladders(evidence):
-        decode = rungs[rungs["cause"].str.contains(DECODING, regex=False)].dropna(subset=["removed"])
+        decode = rungs[rungs["cause"] == DECODING].dropna(subset=["removed"])
         if decode.empty:
             continue
         one = decode.iloc[0]

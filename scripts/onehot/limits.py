@@ -82,6 +82,12 @@ MIB = 1 << 20
 LARGE_BYTES = {"numpy": 256 * MIB, "cupy": 1024 * MIB}
 """Size of each of the two large buffers: 17 times an H200's L2; on the CPU it follows the last cache."""
 
+LAST_CACHE_BYTES = 4 << 20
+"""Size of each of the two buffers of the CPU's copy in the cache that its cores share."""
+
+REMAINDERS, REMAINDERS_MOST = 16, 1 << 24
+"""Remainders that one thread takes, and threads: enough that arithmetic, not memory, is the bound."""
+
 CACHED_BYTES = 128 * 1024
 """Size of each of the two buffers of the CPU's copy in cache: a core's L2 holds both."""
 
@@ -534,6 +540,26 @@ def argmax_strided_element_on_device(bench: Bench) -> Work:
     )
 
 
+@limit("elementwise", backends=CUPY, clocks=WAITING)
+def remainder_element(bench: Bench) -> Work:
+    """One 64-bit integer remainder on the device, as an index kernel takes it to find its row and column."""
+    divisor, numbers = bench.xp.int64(ROW), bench.large[0].view("int64")[:REMAINDERS_MOST]
+    many, one = (_remainders(bench, count) for count in (REMAINDERS, 1))
+    answers = bench.xp.empty_like(numbers)
+    return Work(
+        lambda: many(numbers, divisor, answers),
+        less=lambda: one(numbers, divisor, answers),
+        items=(REMAINDERS - 1) * numbers.size,
+        note=f"1 and {REMAINDERS} remainders of {numbers.size} numbers.",
+    )
+
+
+def _remainders(bench: Bench, count: int) -> Any:
+    step = "value = (value + k + i) % divisor;"
+    body = f"long long value = x; for (int k = 0; k < {count}; ++k) {{ {step} }} y = value;"
+    return bench.xp.ElementwiseKernel("int64 x, int64 divisor", "int64 y", body, f"remainders_{count}")
+
+
 def _argmax_of_columns(bench: Bench, rows: int) -> clocks.Call:
     columns = itertools.cycle(list(bench.xp.ones((rows, ROW)).T))
     argmax = bench.xp.argmax
@@ -582,6 +608,15 @@ def fancy_index_few(bench: Bench) -> Work:
     """Look four rows up by an index vector."""
     W, J = bench.table, bench.few
     return Work(lambda: W[J])
+
+
+@limit("transfer", backends=CUPY)
+def asarray_few(bench: Bench) -> Work:
+    """Send 16 int64 from ordinary host memory to the device: the host's part of a transfer, not its bytes."""
+    import numpy as np
+
+    J, asarray = np.arange(16), bench.xp.asarray
+    return Work(lambda: asarray(J))
 
 
 @limit("gather")
@@ -778,6 +813,25 @@ def copy_bandwidth_cached(bench: Bench) -> Work:
     source, target = bench.xp.ones((2, CACHED_BYTES), "uint8")
     copyto = bench.xp.copyto
     return Work(lambda: copyto(target, source), 2.0 * CACHED_BYTES, note=f"{CACHED_BYTES} bytes each.")
+
+
+@bandwidth("copy", NUMPY, clocks.THROUGHPUT)
+def copy_bandwidth_last(bench: Bench) -> Work:
+    """Copy between arrays too large for a core's own cache and small enough for the shared one, with one thread."""
+    source, target = bench.xp.ones((2, LAST_CACHE_BYTES), "uint8")
+    copyto = bench.xp.copyto
+    return Work(
+        lambda: copyto(target, source), 2.0 * LAST_CACHE_BYTES, note=f"{LAST_CACHE_BYTES} bytes each."
+    )
+
+
+@bandwidth("copy", NUMPY, clocks.THROUGHPUT)
+def transpose_bandwidth(bench: Bench) -> Work:
+    """Copy an array in Fortran order to one in C order, with one thread; read and write counted."""
+    source = bench.xp.ones((ROW, TALL), "float64").T
+    target = bench.xp.empty((TALL, ROW), "float64")
+    copyto = bench.xp.copyto
+    return Work(lambda: copyto(target, source), 2.0 * source.nbytes, note=f"{TALL} x {ROW} float64.")
 
 
 @bandwidth("write", NUMPY, clocks.THROUGHPUT)

@@ -18,7 +18,7 @@ rule figures:
     input:
         tables=tables_read,
         configuration="{results}/records/configuration.json",
-        code=module_files("onehot.figures"),
+        code=module_files("onehot.figures", "onehot.explanation_figures"),
     output:
         figure_outputs("{results}"),
     log:

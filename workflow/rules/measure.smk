@@ -1,17 +1,20 @@
 def first_invocation(wildcards):
-    """The record of invocation 0: a variant that it gave up is not tried again, and its age measures nothing again."""
-    return [] if wildcards.invocation == "0" else ancient(record_path(variant_of(wildcards), 0))
+    """Where invocation 0 left its record: a variant that it gave up is not tried again.
+
+    A parameter and no input: Snakemake measures a job again for a changed parameter only where none of its inputs is
+    about to be made anew.
+    """
+    return None if wildcards.invocation == "0" else record_path(variant_of(wildcards), 0)
 
 
 rule measure:
-    input:
-        first=first_invocation,
     output:
         f"{RECORDS}/measurements/{SWEEP.wildcard_pattern}/invocation~{{invocation}}.json",
     log:
         f"{LOGS}/measurements/{SWEEP.wildcard_pattern}/invocation~{{invocation}}.log",
     params:
         variant=lambda wildcards: dataclasses.asdict(variant_of(wildcards)),
+        first=first_invocation,
         settings=settings(),
         study=lambda wildcards: study(wildcards.backend, wildcards.implementation),
     priority: lambda wildcards: measurement_priority(wildcards)

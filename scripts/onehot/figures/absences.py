@@ -18,6 +18,9 @@ CLOCK_NOTE = "throughput: calls back to back, one synchronisation"
 
 BACKENDS = ("numpy", "cupy")
 
+MARGIN = 4.0
+"""Two processes can leave an interval of many decades: drawn whole, it would flatten every line."""
+
 
 def title_of(backend: str) -> str:
     """Return a backend's name as its authors write it."""
@@ -63,6 +66,16 @@ def drawable(values: "pd.Series[float]") -> "pd.Series[bool]":
     return pd.Series(np.isfinite(values) & (values > 0), index=values.index)
 
 
+def extent(rows: pd.DataFrame, value: str) -> list[float]:
+    """Return what an axis must hold: every value, and intervals up to a factor of `MARGIN` beyond them."""
+    values = rows.loc[drawable(rows[value]), value]
+    if values.empty:
+        return []
+    low, high = values.min() / MARGIN, values.max() * MARGIN
+    bounds = pd.concat([rows["low"], rows["high"]])
+    return [*values, *bounds[drawable(bounds)].clip(low, high)]
+
+
 def why_absent(frames: Frames, backend: str, **where: object) -> str:
     """Say that nothing was measured, and the reason that most of the variants give."""
     rows = frames.status[frames.status["backend"] == backend]
@@ -90,7 +103,10 @@ def interval_notes(frames: Frames, rows: pd.DataFrame, what: str) -> list[str]:
     without = rows[~np.isfinite(rows["low"]) | ~np.isfinite(rows["high"])]
     if len(without) == len(rows):
         return ["No interval: one process each says nothing of the next."]
-    notes = [f"Bands and bars: {frames.interval} of {what}; often narrower than the marker."]
+    cut = (
+        " One that reaches the edge goes on beyond it." if (rows["high"] / rows["low"] > MARGIN).any() else ""
+    )
+    notes = [f"Bands and bars: {frames.interval} of {what}; often narrower than the marker.{cut}"]
     if len(without):
         names = theme.in_order(list(without["implementation"]))
         notes.append(f"No interval where only one process measured: {', '.join(names)}.")

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from onehot import frames as tables
 from onehot import theme
 from onehot.figures import absences
-from onehot.figures.absences import drawable, title_of
+from onehot.figures.absences import title_of
 from onehot.figures.registry import figure
 from onehot.frames import Frames, records
 from onehot.presentation import significant
@@ -58,7 +58,7 @@ def clocks(frames: Frames) -> Figure:
         rows, at = rows[rows["minibatch"] == minibatch], f", {absences.at_size(minibatch)}"
     names = [name for geometry in GEOMETRIES for name in _implementations(rows, geometry)]
     drawn, [[axes]] = theme.sheet(max(0.3 * len(names) + 0.3, 1.6))
-    theme.time_axis(axes, "x", list(rows.loc[drawable(rows["median"]), "median"]))
+    theme.time_axis(axes, "x", absences.extent(rows, "median"))
     theme.rows_axis(axes, names)
     axes.set_xlabel("time of one call")
     if not names:

@@ -60,7 +60,7 @@ def _panel(frames: Frames, axes: Axes, geometry: str, every: pd.DataFrame) -> li
         theme.say(axes, "; ".join(missing) or "no implementation measured on both NumPy and CuPy")
         axes.set_yticks([])
         return []
-    theme.ratio_axis(axes, [*every.loc[drawable(every["speedup"]), "speedup"], 1.0])
+    theme.ratio_axis(axes, [*absences.extent(every, "speedup"), 1.0])
     axes.axhline(1.0, color=theme.INK, lw=0.9, gid="reference")
     axes.axhspan(axes.get_ylim()[0], 1.0, color="#efefef", lw=0, zorder=0)
     labels = curves(axes, "cupy", rows, "speedup")

@@ -69,7 +69,7 @@ def _panels(
 ) -> Pending:
     """Draw the panels of one geometry, all with the same vertical axis."""
     pending: Pending = []
-    seen = list(rows.loc[drawable(rows["median"]), "median"])
+    seen = absences.extent(rows, "median")
     for axes, backend in zip(panels, backends, strict=False):
         of_backend = rows[rows["backend"] == backend]
         axes.set_title(f"{title_of(backend)}, {geometry} geometry")
