@@ -1,5 +1,7 @@
 import dataclasses
+import functools
 import json
+import math
 import os
 import platform
 import re
@@ -19,6 +21,9 @@ from onehot import config as configuration
 from onehot.backends import registry as backends
 from onehot.errors import StudyError
 from onehot.variant import COLUMNS, FILE_COLUMNS, Variant
+
+# What nodes.smk asks a scheduler for, beside the profile: it says where to measure, not what.
+NODE = config.pop("node", {})
 
 try:
     STUDY = configuration.load(config)
@@ -63,7 +68,8 @@ SWEEP = Paramspace(Columns(COLUMNS), filename_params=list(FILE_COLUMNS))
 
 
 wildcard_constraints:
-    results=r"results/(reference/)?[^/]+",
+    # Several kinds of node in one workflow (nodes.smk) are told apart by their folders.
+    results=re.escape(RESULTS) if NODE else r"results/(reference/)?[^/]+",
     invocation=r"\d+",
     backend=r"[a-z][a-z0-9_]*",
     implementation=r"[a-z][a-z0-9_]*",
@@ -77,8 +83,28 @@ def variant_of(wildcards):
 
 
 def all_cores(wildcards):
-    """Every core of this machine, so that timed jobs never share it; a cluster's profile sets its own number."""
-    return workflow.cores or 1
+    """Every core of this machine, so that timed jobs never share it; a cluster's profile says how many its nodes have."""
+    return workflow.cores if workflow.local_exec else 1
+
+
+def submission(wildcards):
+    """Which measurements a cluster's submission may carry together: `measurements` in the profile's group components.
+
+    Those of one kind of node and one backend, which ask for the same; and of one invocation, so that invocation 0 of
+    everything comes first on a cluster too.
+    """
+    name = f"measurements_{MACHINE}_{wildcards.backend}_{wildcards.invocation}"
+    workflow.parent_groupids[name] = "measurements"
+    return name
+
+
+# Only a profile can limit the timed jobs inside a submission to one at a time; without the limit nothing is grouped.
+SUBMISSION = submission if "timed" in workflow.resource_settings.overwrite_resource_scopes else None
+
+
+def minutes(seconds):
+    """What a job may take on a cluster: the supervisor's limit comes first, so that a slow job has a record."""
+    return math.ceil(seconds / 60) + 2
 
 
 def settings(**other):
@@ -90,6 +116,16 @@ def settings(**other):
 def study(backend, implementation):
     """Which code measures; the hash makes an edited module measure again."""
     return {"code_hash": code_hash.measurement_hash(backend, implementation)}
+
+
+def code_hashes():
+    """The hash of the code behind every implementation of the sweep, by backend and name."""
+    found = {}
+    for variant in VARIANTS:
+        of_backend = found.setdefault(variant.backend, {})
+        if variant.implementation not in of_backend:
+            of_backend[variant.implementation] = code_hash.measurement_hash(variant.backend, variant.implementation)
+    return found
 
 
 def backends_named():
@@ -150,15 +186,28 @@ def cold_start_variant(wildcards):
     return configuration.single_variant(STUDY, wildcards.implementation, wildcards.backend, STUDY.cold_start.minibatch)
 
 
+def refuse_head_node():
+    """The executor is known only when the jobs are planned: then a cluster needs a label for what it measures on."""
+    if STUDY.machine is None and workflow.is_main_process and not workflow.local_exec:
+        raise WorkflowError("on a cluster say what the nodes are called: --config machine=LABEL names the results folder")
+
+
 def planned():
     """The plan's variants that can be measured here, once the plan is known."""
-    with checkpoints.plan.get().output[0].open() as file:
+    refuse_head_node()
+    with checkpoints.sweep.get().output[0].open() as file:
         plan = json.load(file)
     return [Variant(**one["variant"]) for one in plan["variants"] if one["status"] == "planned"]
 
 
 def measured_records(wildcards):
     """Every record that the plan asks of this machine."""
+    return planned_records()
+
+
+@functools.cache
+def planned_records():
+    """The same, listed once: before the plan is known this raises, and nothing is remembered."""
     variants = planned()
     present = sorted({variant.backend for variant in variants})
     records = [record_path(variant, number) for variant in variants for number in range(INVOCATIONS[variant])]

@@ -12,6 +12,8 @@ rule limits:
     threads: all_cores
     resources:
         gpu=lambda wildcards: needs_gpu(wildcards.backend),
+        runtime=minutes(STUDY.sampling.timeout_seconds),
+        **NODE,
     message:
         "measuring the limits of {wildcards.backend}, invocation {wildcards.invocation}"
     script:

@@ -18,9 +18,13 @@ rule measure:
         settings=settings(),
         study=lambda wildcards: study(wildcards.backend, wildcards.implementation),
     priority: lambda wildcards: measurement_priority(wildcards)
+    group:
+        SUBMISSION
     threads: all_cores
     resources:
         gpu=lambda wildcards: needs_gpu(wildcards.backend),
+        runtime=minutes(STUDY.sampling.timeout_seconds),
+        **NODE,
     message:
         "measuring {wildcards.backend} {wildcards.implementation}, minibatch {wildcards.minibatch}, "
         "invocation {wildcards.invocation}"
@@ -42,6 +46,8 @@ rule headline:
     threads: all_cores
     resources:
         gpu=lambda wildcards: needs_gpu(wildcards.backend),
+        runtime=lambda wildcards: minutes(STUDY.headline.timeout_seconds),
+        **NODE,
     message:
         "running all minibatches of {wildcards.implementation} on {wildcards.backend}"
     script:
@@ -61,6 +67,8 @@ rule cold_start:
     threads: all_cores
     resources:
         gpu=lambda wildcards: needs_gpu(wildcards.backend),
+        runtime=minutes(3 * STUDY.sampling.timeout_seconds),
+        **NODE,
     message:
         "first call of {wildcards.implementation} on {wildcards.backend}, invocation {wildcards.invocation}"
     script:

@@ -10,6 +10,8 @@ rule probe:
     threads: all_cores
     resources:
         gpu=lambda wildcards: needs_gpu(wildcards.backend),
+        runtime=minutes(STUDY.sampling.timeout_seconds),
+        **NODE,
     message:
         "asking backend {wildcards.backend} for one kernel"
     script:
@@ -32,17 +34,34 @@ rule configuration:
 
 # Of the configuration it knows the factors alone: whatever else changes, the plan stands, and a dry run can tell what
 # the change would measure again.
-checkpoint plan:
+checkpoint sweep:
+    localrule: True
     input:
         expand(rules.probe.output, backend=backends_named()),
     output:
         f"{RECORDS}/plan.json",
     log:
-        f"{LOGS}/plan.log",
+        f"{LOGS}/sweep.log",
     params:
         machine=MACHINE,
         factors=configuration.factors(STUDY),
     message:
-        "planning {MACHINE}"
+        f"listing what is to be measured on {MACHINE}"
     script:
         "../../scripts/plan.py"
+
+
+rule plan:
+    localrule: True
+    input:
+        rules.sweep.output,
+    log:
+        f"{LOGS}/plan.log",
+    params:
+        configuration=STUDY.model_dump(mode="json"),
+        measurements=f"{RECORDS}/measurements",
+        code_hashes=code_hashes(),
+    message:
+        "what is to be measured"
+    script:
+        "../../scripts/print_plan.py"

@@ -42,6 +42,8 @@ rule trace:
     threads: all_cores
     resources:
         gpu=lambda wildcards: needs_gpu(wildcards.backend),
+        runtime=minutes(STUDY.sampling.timeout_seconds),
+        **NODE,
     message:
         "counting what one call of {wildcards.implementation} asks of {wildcards.backend}"
     script:

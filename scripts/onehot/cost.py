@@ -1,0 +1,163 @@
+"""What a study is going to cost: jobs and seconds by backend, from earlier records where there are any."""
+
+import itertools
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from onehot.variant import Variant
+
+START_UP_SECONDS = {False: 1.0, True: 2.5}
+"""What a job costs beyond its measuring where no record tells, by whether on a GPU."""
+
+IDLE_SECONDS = 20.0
+"""A longer gap between two jobs is a pause of the study, not a start-up."""
+
+Key = tuple[Variant, int]
+_Name = TypeVar("_Name")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """When an earlier job measured.
+
+    Attributes
+    ----------
+    variant, invocation : what it measured.
+    start, end : of measuring, in seconds of one clock.
+    """
+
+    variant: Variant
+    invocation: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """The jobs of one backend and implementation.
+
+    Attributes
+    ----------
+    backend, implementation : whose jobs.
+    measured : jobs whose record is there already.
+    waiting : jobs to run.
+    seconds : what the waiting ones take, one after the other.
+    source : where the seconds come from: ``records`` of the same variants, ``similar`` records (of the same
+        implementation, or the same backend), or the ``budget`` of the configuration.
+    """
+
+    backend: str
+    implementation: str
+    measured: int
+    waiting: int
+    seconds: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Variants that are not measured, for one reason."""
+
+    backend: str
+    variants: int
+    reason: str
+
+
+def epoch_seconds(stamp_utc: str) -> float:
+    """Return a record's time stamp as seconds since 1970."""
+    return datetime.fromisoformat(stamp_utc).timestamp()
+
+
+def start_ups(earlier: Iterable[Timed]) -> list[tuple[Timed, float]]:
+    """Return the jobs that followed another at once, each with the seconds between the two."""
+    ordered = sorted(earlier, key=lambda one: one.start)
+    gaps = [(later, later.start - before.end) for before, later in itertools.pairwise(ordered)]
+    return [(later, gap) for later, gap in gaps if 0 <= gap < IDLE_SECONDS]
+
+
+def estimate(
+    planned: Iterable[Key],
+    present: Iterable[Key],
+    earlier: Sequence[Timed],
+    budget_seconds: float,
+    on_device: Mapping[str, bool],
+) -> list[Line]:
+    """Return a line for each implementation on each backend, in order of name."""
+    there = set(present)
+    lengths = [(one.variant, one.end - one.start) for one in earlier]
+    same = _medians(lengths)
+    alike = _medians(((variant.backend, variant.implementation), seconds) for variant, seconds in lengths)
+    of_backend = _medians((variant.backend, seconds) for variant, seconds in lengths)
+    between = _medians((on_device[one.variant.backend], gap) for one, gap in start_ups(earlier))
+    found: dict[tuple[str, str], list[Key]] = defaultdict(list)
+    for key in planned:
+        found[key[0].backend, key[0].implementation].append(key)
+    lines = []
+    for (backend, implementation), keys in sorted(found.items()):
+        waiting = [variant for variant, invocation in keys if (variant, invocation) not in there]
+        known = sum(variant in same for variant in waiting)
+        similar = alike.get((backend, implementation), of_backend.get(backend, budget_seconds))
+        start_up = between.get(on_device[backend], START_UP_SECONDS[on_device[backend]])
+        source = _source(known, len(waiting), backend in of_backend)
+        seconds = sum(start_up + same.get(variant, similar) for variant in waiting)
+        lines.append(Line(backend, implementation, len(keys) - len(waiting), len(waiting), seconds, source))
+    return lines
+
+
+def _medians(pairs: Iterable[tuple[_Name, float]]) -> dict[_Name, float]:
+    found: dict[_Name, list[float]] = defaultdict(list)
+    for key, seconds in pairs:
+        found[key].append(seconds)
+    return {key: statistics.median(values) for key, values in found.items()}
+
+
+def _source(known: int, waiting: int, backend_known: bool) -> str:
+    if not waiting:
+        return ""
+    if known == waiting:
+        return "records"
+    return "similar" if backend_known else "budget"
+
+
+def skipped(planned: Iterable[tuple[Variant, str]]) -> list[Skipped]:
+    """Return how many variants each reason keeps from being measured, given those with their reasons."""
+    counted: dict[tuple[str, str], int] = defaultdict(int)
+    for variant, reason in planned:
+        counted[variant.backend, reason] += 1
+    return [Skipped(backend, count, reason) for (backend, reason), count in sorted(counted.items())]
+
+
+def duration_text(seconds: float) -> str:
+    """Return a length of time in the units one would say it in."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def text(machine: str, lines: Sequence[Line], left_out: Sequence[Skipped]) -> str:
+    """Return the plan as a reader meets it in a terminal."""
+    width = max((len(line.implementation) for line in lines), default=14)
+    head = f"{'backend':<11}{'implementation':<{width + 2}}{'measured':>9}{'to run':>8}{'about':>9}  from"
+    rows = [
+        f"{line.backend:<11}{line.implementation:<{width + 2}}{line.measured:>9}{line.waiting:>8}"
+        f"{duration_text(line.seconds):>9}  {_SOURCES[line.source]}"
+        for line in lines
+    ]
+    waiting, seconds = sum(line.waiting for line in lines), sum(line.seconds for line in lines)
+    total = f"{waiting} jobs to run on {machine}, about {duration_text(seconds)} one after the other"
+    missing = [f"not measured: {one.variants} variants of {one.backend}: {one.reason}" for one in left_out]
+    return "\n".join([head, *rows, "", total, *missing])
+
+
+_SOURCES = {
+    "": "",
+    "records": "records of these variants",
+    "similar": "records of similar variants",
+    "budget": "the sampling budget: nothing was measured here yet",
+}
