@@ -7,6 +7,7 @@ reads.
 
 import dataclasses
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -503,6 +504,11 @@ Key = tuple[Variant, str]
 
 def _pairs(samples: Samples) -> Iterator[tuple[str, tuple[str, str], Key, Key]]:
     """Yield measurements that differ in one factor alone."""
+    skewed: dict[Key, list[Variant]] = defaultdict(list)
+    for variant, clock in samples:
+        if variant.distribution == "zipf":
+            uniform = dataclasses.replace(variant, distribution="uniform", zipf_exponent=0.0)
+            skewed[uniform, clock].append(variant)
     for variant, clock in sorted(samples):
         key = (variant, clock)
         if clock == CLOCK and variant.layout == "C":
@@ -510,17 +516,11 @@ def _pairs(samples: Samples) -> Iterator[tuple[str, tuple[str, str], Key, Key]]:
             if other in samples:
                 yield "memory order of X", ("C", "F"), key, other
         if variant.distribution == "uniform" and clock in (CLOCK, clocks.DEVICE_COLD):
-            for found, same_clock in samples:
-                if same_clock == clock and _is_zipf_of(found, variant):
-                    law = f"zipf {found.zipf_exponent:g}"
-                    yield "law of the indices", ("uniform", law), key, (found, clock)
+            for found in skewed[key]:
+                law = f"zipf {found.zipf_exponent:g}"
+                yield "law of the indices", ("uniform", law), key, (found, clock)
         if clock == clocks.DEVICE_COLD and (variant, clocks.DEVICE_HOT) in samples:
             yield "L2 cache", ("flushed", "hot"), key, (variant, clocks.DEVICE_HOT)
-
-
-def _is_zipf_of(found: Variant, variant: Variant) -> bool:
-    uniform = dataclasses.replace(found, distribution="uniform", zipf_exponent=0.0)
-    return found.distribution == "zipf" and uniform == variant
 
 
 def _contrast(before: Sequence[Any], after: Sequence[Any], rule: Rule) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from onehot.errors import StudyError
+from onehot.variant import COLUMNS
 
 NAMES = {"numpy": "NumPy", "cupy": "CuPy"}
 CONSTANT_COLUMNS_SHOWN = frozenset({"backend", "implementation", "clock", "minibatch"})
@@ -56,15 +57,14 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return frame.to_dict("records")
 
 
-def _varying(frame: pd.DataFrame, names: list[str]) -> list[str]:
+def _varying(frame: pd.DataFrame) -> list[str]:
     """Leave out factors that hold one value in the whole table: they say nothing a column wide."""
-    return [name for name in names if name in CONSTANT_COLUMNS_SHOWN or frame[name].nunique() > 1]
+    present = [name for name in COLUMNS if name in frame]
+    return [name for name in present if name in CONSTANT_COLUMNS_SHOWN or frame[name].nunique() > 1]
 
 
-def _factors(frame: pd.DataFrame, row: dict[str, Any]) -> dict[str, Any]:
-    from onehot.variant import COLUMNS
-
-    shown = {name: row[name] for name in _varying(frame, [name for name in COLUMNS if name in frame])}
+def _factors(names: list[str], row: dict[str, Any]) -> dict[str, Any]:
+    shown = {name: row[name] for name in names}
     if shown.get("threads") == 0:
         shown["threads"] = "all"
     if "backend" in shown:
@@ -74,9 +74,10 @@ def _factors(frame: pd.DataFrame, row: dict[str, Any]) -> dict[str, Any]:
 
 def summary(frame: pd.DataFrame) -> pd.DataFrame:
     """Median with interval, spread and counts, in human units."""
+    names = _varying(frame)
     return pd.DataFrame(
         {
-            **_factors(frame, row),
+            **_factors(names, row),
             "clock": row["clock"].replace("_", ", "),
             "median [95 % interval]": interval_text(row["median"], row["low"], row["high"], seconds_text),
             "5 % to 95 %": f"{seconds_text(row['p5'])} to {seconds_text(row['p95'])}",
@@ -91,9 +92,10 @@ def summary(frame: pd.DataFrame) -> pd.DataFrame:
 
 def speedup(frame: pd.DataFrame) -> pd.DataFrame:
     """Each ratio beside the two times it is made of."""
+    names = _varying(frame)
     return pd.DataFrame(
         {
-            **_factors(frame, row),
+            **_factors(names, row),
             "clock": row["clock"],
             "compared with": row["baseline"],
             "its time": seconds_text(row["baseline_seconds"]),
@@ -107,9 +109,10 @@ def speedup(frame: pd.DataFrame) -> pd.DataFrame:
 
 def crossover(frame: pd.DataFrame) -> pd.DataFrame:
     """One line an implementation."""
+    names = _varying(frame)
     return pd.DataFrame(
         {
-            **_factors(frame, row),
+            **_factors(names, row),
             "clock": row["clock"],
             "NumPy threads": "all" if row["baseline_threads"] == 0 else row["baseline_threads"],
             "CuPy overtakes NumPy at minibatch": row["description"],
@@ -175,9 +178,10 @@ def environment(frame: pd.DataFrame) -> pd.DataFrame:
 
 def status(frame: pd.DataFrame) -> pd.DataFrame:
     """What became of each variant."""
+    names = _varying(frame)
     return pd.DataFrame(
         {
-            **_factors(frame, row),
+            **_factors(names, row),
             "status": row["status"],
             "reason": row["reason"],
             "processes": row["invocations"],

@@ -75,7 +75,7 @@ class Variant:
     @property
     def path(self) -> str:
         """The variant as the instance of the sweep's parameter space that names its record files."""
-        values = dataclasses.asdict(self)
+        values = vars(self)
         folders = "/".join(f"{name}~{values[name]}" for name in FOLDER_COLUMNS)
         return folders + "/" + "_".join(f"{name}~{values[name]}" for name in FILE_COLUMNS)
 
