@@ -47,8 +47,9 @@ class Study:
         (folder / "config" / "tiny.yaml").write_text(TINY)
 
     def command(self, *arguments: str, cores: int = 1) -> list[str]:
-        base = [sys.executable, "-m", "snakemake", "--cores", str(cores), "--configfile", "config/tiny.yaml"]
-        return [*base, *arguments]
+        # --configfile takes every word after it: a target that follows would be read as one more file.
+        base = [sys.executable, "-m", "snakemake", "--cores", str(cores)]
+        return [*base, *arguments, "--configfile", "config/tiny.yaml"]
 
     def run(self, *arguments: str, cores: int = 1) -> subprocess.CompletedProcess[str]:
         command = self.command(*arguments, cores=cores)
@@ -139,7 +140,7 @@ def test_a_configuration_value_that_measuring_reads_measures_all_again(study):
 
 def test_a_configuration_value_that_only_statistics_read_measures_nothing_again(study):
     jobs = study.would_run("--config", "statistics={'level': 0.9}")
-    assert "measure" not in jobs and "plan" in jobs
+    assert set(jobs) == {"configuration", "tables", "figures", "study", "total"}
 
 
 def test_another_minibatch_measures_only_what_is_new(study):
