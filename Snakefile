@@ -5,8 +5,8 @@ include: "workflow/Snakefile"
 # An included file never sets the default target (Snakemake 9.27), so this one names it.
 rule study:
     default_target: True
-    localrule: True
     input:
         everything,
+    localrule: True
     message:
         "the study of {MACHINE} is complete: see {RESULTS}"

@@ -18,7 +18,13 @@ def main(label: str, configuration: Mapping[str, Any], root: Path, record_path: 
     """Write the record of the configuration."""
     text = json.dumps(configuration, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    record = {"schema": 1, "kind": "configuration", "machine": label, "configuration": configuration, "hash": digest}
+    record = {
+        "schema": 1,
+        "kind": "configuration",
+        "machine": label,
+        "configuration": configuration,
+        "hash": digest,
+    }
     write_record(record_path, {**record, "git": machine.study(root)})
 
 

@@ -1,8 +1,8 @@
 """Rule measure: time one invocation of one variant and write its record.
 
-A supervisor takes the machine's lock and forks the measuring process, so a variant that crashes, is killed or never ends
-still has a record that says so. Later invocations of a variant that invocation 0 found too slow or too large are not
-tried again.
+A supervisor takes the machine's lock and forks the measuring process, so a variant that crashes, is killed
+or never ends still has a record that says so. Later invocations of a variant that invocation 0 found too
+slow or too large are not tried again.
 
 Reads the record of invocation 0, for the later ones, where it is there already. Output: one JSON record.
 """
@@ -45,7 +45,10 @@ def main(
 def _measure(
     variant: Variant, invocation: int, settings: Settings, study: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Import in the measuring process alone: its start-up is part of the record, and the supervisor stays small."""
+    """Import in the measuring process alone.
+
+    Its start-up is part of the record, and the supervisor stays small.
+    """
     started = time.perf_counter()
     from onehot.measurement import measure
 
@@ -55,7 +58,10 @@ def _measure(
 def _given_up(
     first: Path | None, variant: Variant, invocation: int, settings: Settings, study: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the record of a variant that invocation 0 gave up under the same settings and code; None for all others."""
+    """Return the record of a variant that invocation 0 gave up under the same settings and code.
+
+    None for all others.
+    """
     if first is None or not first.exists():
         return None
     earlier = json.loads(first.read_text())

@@ -1,4 +1,6 @@
-"""Checkpoint plan: every variant of the sweep, to be measured or with the reason why it cannot be, on this machine.
+"""Checkpoint plan.
+
+Every variant of the sweep, to be measured or with the reason why it cannot be, on this machine.
 
 Input: the record of each backend's probe. Output: one JSON document.
 """

@@ -1,4 +1,6 @@
-"""Rule probe: find out whether one backend runs on this machine, by running one kernel; an unavailable one costs one job.
+"""Rule probe.
+
+Find out whether one backend runs on this machine, by running one kernel; an unavailable one costs one job.
 
 Output: one JSON record with the reason where it does not run.
 """

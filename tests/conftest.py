@@ -1,7 +1,6 @@
 """What several test modules share."""
 
 import pytest
-
 from onehot.backends import registry as backends
 from onehot.errors import UnavailableError
 

@@ -101,7 +101,10 @@ def configuration(**changes) -> dict[str, Any]:
 
 def write_frame(folder: Path, variants=()) -> list[Path]:
     """The two records that every machine's folder holds once."""
-    return [write(folder / "plan.json", plan(variants)), write(folder / "configuration.json", configuration())]
+    return [
+        write(folder / "plan.json", plan(variants)),
+        write(folder / "configuration.json", configuration()),
+    ]
 
 
 def write(path: Path, record: dict[str, Any]) -> Path:

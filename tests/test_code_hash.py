@@ -3,7 +3,6 @@
 import shutil
 
 import pytest
-
 from onehot import code_hash
 
 

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from onehot import config
 from onehot.errors import ConfigurationError
 from onehot.variant import Variant
@@ -32,7 +31,9 @@ def test_a_list_given_as_text_on_the_command_line_is_refused_with_the_right_spel
 
 
 def test_an_unknown_implementation_is_refused_with_the_nearest_name():
-    assert "'fancy_indx' is no implementation; did you mean 'fancy_index'?" in refused(implementation=["fancy_indx"])
+    assert "'fancy_indx' is no implementation; did you mean 'fancy_index'?" in refused(
+        implementation=["fancy_indx"]
+    )
 
 
 def test_an_unknown_backend_is_refused_with_the_known_ones():
@@ -97,7 +98,9 @@ def test_a_further_sweep_changes_what_it_names_and_adds_no_variant_twice():
 @given(st.integers(0, 2**32), st.integers(1, 4))
 def test_the_execution_order_is_a_permutation_that_goes_invocation_by_invocation(seed, invocations):
     more = {"more": {"minibatch": [5, 6], "invocations": 2}}
-    study = config.load({**MINIMAL, "minibatch": [1, 2, 3], "seed": seed, "invocations": invocations, "sweeps": more})
+    study = config.load(
+        {**MINIMAL, "minibatch": [1, 2, 3], "seed": seed, "invocations": invocations, "sweeps": more}
+    )
     order = config.execution_order(study)
     assert sorted(order.values()) == list(range(2 * 3 * invocations + 2 * 2 * 2))
     ranked = sorted(order, key=order.__getitem__)

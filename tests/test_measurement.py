@@ -1,4 +1,7 @@
-"""Measuring: correctness before time, what is skipped and why, what a record holds. No test asserts a time."""
+"""Measuring.
+
+Correctness before time, what is skipped and why, what a record holds. No test asserts a time.
+"""
 
 import dataclasses
 import time
@@ -8,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from onehot import clocks, implementations, measurement, sampling
 from onehot.backends import registry as backends
 from onehot.errors import StudyError, WrongResultError

@@ -1,10 +1,12 @@
-"""The problem: the same indices everywhere, laws that stay inside the vocabulary, preconditions that are checked."""
+"""The problem.
+
+The same indices everywhere, laws that stay inside the vocabulary, preconditions that are checked.
+"""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from onehot import problem
 from onehot.errors import ProblemError
 from onehot.problem import Problem
@@ -36,7 +38,9 @@ def published_loop_by_hand(W0, X):
 
 def test_the_same_seed_gives_the_same_indices_whatever_the_backend_or_implementation():
     one = Problem(variant(), 5).tokens(0)
-    other = Problem(Variant(**{**variant().__dict__, "backend": "cupy", "implementation": "take"}), 5).tokens(0)
+    other = Problem(Variant(**{**variant().__dict__, "backend": "cupy", "implementation": "take"}), 5).tokens(
+        0
+    )
     assert np.array_equal(one, other)
 
 
@@ -68,7 +72,11 @@ def test_columns_that_never_occur_fabricate_row_zero():
     ("exponent", "expected"), [(None, 2006.6), (0.8, 1592.6), (1.0, 1087.3), (1.2, 599.3)]
 )
 def test_distinct_rows_of_a_minibatch_are_those_of_the_truncated_law(exponent, expected):
-    law = {"distribution": "uniform"} if exponent is None else {"distribution": "zipf", "zipf_exponent": exponent}
+    law = (
+        {"distribution": "uniform"}
+        if exponent is None
+        else {"distribution": "zipf", "zipf_exponent": exponent}
+    )
     one = Problem(variant(minibatch=2048, vocabulary=50_000, **law), 3)
     distinct = [np.unique(one.tokens(number)).size for number in range(40)]
     assert np.mean(distinct) == pytest.approx(expected, rel=0.01)

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from onehot import records, tables
 from onehot.errors import RecordError
 from records_for_tests import measurement, write, write_frame
@@ -25,7 +24,10 @@ def test_a_record_comes_back_as_it_was_written(tmp_path):
         (lambda text: text.replace("0.001", "NaN"), "NaN is not a number"),
         (lambda text: text.replace("0.001", "0"), "greater than 0"),
         (lambda text: text.replace("0.001", "-0.001"), "greater than 0"),
-        (lambda text: text.replace('"invocation":0', '"invocation":0,"invocation":1'), "'invocation' stands twice"),
+        (
+            lambda text: text.replace('"invocation":0', '"invocation":0,"invocation":1'),
+            "'invocation' stands twice",
+        ),
         (lambda text: text.replace('"invocation":0', '"invocation":0,"foreign":1'), "Extra inputs"),
         (lambda text: text.replace('"kind":"measurement"', '"kind":"recipe"'), "recipe"),
         (lambda text: text.replace('"schema":1', '"schema":2'), "schema"),
@@ -70,7 +72,14 @@ def test_a_record_of_another_gpu_is_refused_by_name(tmp_path):
 
 
 def test_a_gpu_job_and_a_cpu_job_of_one_machine_belong_together(tmp_path):
-    assert len(collected(tmp_path, measurement(), measurement(backend="cupy", gpu_name="A", start=10)).measurements) == 2
+    assert (
+        len(
+            collected(
+                tmp_path, measurement(), measurement(backend="cupy", gpu_name="A", start=10)
+            ).measurements
+        )
+        == 2
+    )
 
 
 def test_identical_nodes_of_one_label_are_accepted_even_at_the_same_time(tmp_path):

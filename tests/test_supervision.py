@@ -7,7 +7,6 @@ import signal
 import time
 
 import pytest
-
 from onehot.errors import UnavailableError, WrongResultError
 from onehot.supervision import exclusive_machine, supervised, write_record
 
@@ -43,7 +42,7 @@ def test_a_crash_keeps_its_type_and_words(capfd):
 
 
 def test_an_answer_that_is_no_record_fails():
-    assert "failed" == supervised(lambda: {"seconds": float("nan")}, 10).status
+    assert supervised(lambda: {"seconds": float("nan")}, 10).status == "failed"
 
 
 def _hold(log, tag):

@@ -5,13 +5,14 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
-
 from onehot import presentation, records, tables
 from records_for_tests import measurement, provenance, run, variant, write, write_frame
 
 
 def results_of(tmp_path, written) -> tables.Results:
-    asked = list({str(record["variant"]): record["variant"] for record in written if "variant" in record}.values())
+    asked = list(
+        {str(record["variant"]): record["variant"] for record in written if "variant" in record}.values()
+    )
     paths = write_frame(tmp_path, asked)
     for number, record in enumerate(written):
         if "run" in record:
@@ -26,7 +27,8 @@ def noisy(median, invocation, count=30):
 
 def three(implementation, backend, minibatch, median, **changes):
     return [
-        measurement(implementation, backend, minibatch, number, noisy(median, number), **changes) for number in range(3)
+        measurement(implementation, backend, minibatch, number, noisy(median, number), **changes)
+        for number in range(3)
     ]
 
 
@@ -154,7 +156,14 @@ def test_minibatches_stay_numbers_and_names_like_none_survive_a_csv(tmp_path):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(1.5, "1.5 s"), (0.0123, "12.3 ms"), (9.99e-5, "99.9 µs"), (7e-9, "7 ns"), (152.15, "152 s"), (float("nan"), "–")],
+    [
+        (1.5, "1.5 s"),
+        (0.0123, "12.3 ms"),
+        (9.99e-5, "99.9 µs"),
+        (7e-9, "7 ns"),
+        (152.15, "152 s"),
+        (float("nan"), "–"),
+    ],
 )
 def test_times_have_units_that_a_reader_expects(seconds, text):
     assert presentation.seconds_text(seconds) == text

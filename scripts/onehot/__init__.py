@@ -1,1 +1,4 @@
-"""The study's library: problems, backends, implementations, clocks, records, statistics, tables and figures."""
+"""The study's library.
+
+Problems, backends, implementations, clocks, records, statistics, tables and figures.
+"""

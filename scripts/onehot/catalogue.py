@@ -1,4 +1,7 @@
-"""What the study puts out: names, captions and categories of tables and figures. Importing this imports no library."""
+"""What the study puts out.
+
+Names, captions and categories of tables and figures. Importing this imports no library.
+"""
 
 from dataclasses import dataclass
 

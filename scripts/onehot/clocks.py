@@ -53,7 +53,8 @@ def throughput(calls: Sequence[Call], synchronize: Synchronize) -> float:
 def enqueue(calls: Sequence[Call], synchronize: Synchronize) -> float:
     """Return seconds that the host is held by one call; the device may not have begun.
 
-    The calls meet an idle stream, and the clock stops before the synchronisation: what an unsynchronised timing claims.
+    The calls meet an idle stream, and the clock stops before the synchronisation: what an unsynchronised
+    timing claims.
     """
     synchronize()
     start = time.perf_counter_ns()

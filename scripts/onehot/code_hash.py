@@ -1,4 +1,7 @@
-"""A hash of the code that a measurement depends on: Snakemake notices an edited script, not an edited module."""
+"""A hash of the code that a measurement depends on.
+
+Snakemake notices an edited script, not an edited module.
+"""
 
 import ast
 import functools
@@ -12,8 +15,11 @@ from onehot.backends import registry as backends
 LIBRARY = Path(__file__).parent
 
 NOT_MEASURING = frozenset({"onehot", "onehot.errors", "onehot.machine", "onehot.implementations"})
-"""They describe or report; an edit changes no measured time. The package of implementations imports all of them, and
-a measurement depends on its own alone."""
+"""They describe or report.
+
+An edit changes no measured time. The package of implementations imports all of them, and a measurement
+depends on its own alone.
+"""
 
 
 def measurement_hash(backend: str, implementation: str) -> str:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from onehot.errors import StudyError
 from onehot.variant import Variant
@@ -24,7 +23,10 @@ STAGES = ("import_seconds", "context_seconds", "inputs_seconds", "first_call_sec
 
 
 def first_call(variant: Variant, seed: int, start: float) -> dict[str, float]:
-    """Return the seconds of each stage of this process up to the second call; ``start`` is when Python began it."""
+    """Return the seconds of each stage of this process up to the second call.
+
+    ``start`` is when Python began it.
+    """
     from onehot import clocks
     from onehot.backends import registry as backends
     from onehot.measurement import Stopwatch
@@ -46,7 +48,8 @@ def first_call(variant: Variant, seed: int, start: float) -> dict[str, float]:
 def cold_start(variant: Variant, seed: int, timeout_seconds: float) -> dict[str, dict[str, float]]:
     """Return the stages of a process with an empty kernel cache, then of one that finds it filled.
 
-    Each runs in a fresh interpreter; the cache is a new folder of CuPy's, and of the driver's, that goes afterwards.
+    Each runs in a fresh interpreter; the cache is a new folder of CuPy's, and of the driver's, that goes
+    afterwards.
 
     Raises
     ------

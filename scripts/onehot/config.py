@@ -185,7 +185,9 @@ class Headline(_Model):
 class Limits(_Model):
     """Unit costs and bandwidths of the machine, measured before the sweep."""
 
-    invocations: Whole = Field(default=3, description="processes in which the limits are measured", ge=1, le=1000)
+    invocations: Whole = Field(
+        default=3, description="processes in which the limits are measured", ge=1, le=1000
+    )
 
 
 class ColdStart(_Model):
@@ -295,8 +297,13 @@ def _keys_at(location: tuple[Any, ...]) -> list[str]:
 
 
 def factors(study: Study) -> dict[str, Any]:
-    """Return the part of the configuration that decides which variants there are; it is a configuration itself."""
-    return study.model_dump(mode="json", include={*Factors.model_fields, "invocations", "sweeps"}, exclude_none=True)
+    """Return the part of the configuration that decides which variants there are.
+
+    It is a configuration itself.
+    """
+    return study.model_dump(
+        mode="json", include={*Factors.model_fields, "invocations", "sweeps"}, exclude_none=True
+    )
 
 
 def variants(study: Study) -> list[Variant]:
@@ -305,7 +312,10 @@ def variants(study: Study) -> list[Variant]:
 
 
 def invocations(study: Study) -> dict[Variant, int]:
-    """Return, for each variant, in how many processes it is measured: as the first sweep that names it says."""
+    """Return, for each variant, in how many processes it is measured.
+
+    As the first sweep that names it says.
+    """
     found: dict[Variant, int] = {}
     for factors, count in _sweeps(study):
         found |= {variant: count for variant in _combinations(factors) if variant not in found}
@@ -365,7 +375,10 @@ def _sweep(entry: Implementation, backend: str, factors: Mapping[str, Any]) -> I
 
 
 def single_variant(study: Study, implementation: str, backend: str, minibatch: int) -> Variant:
-    """Return one implementation's variant at a minibatch of its own, the other factors at their first value."""
+    """Return one implementation's variant at a minibatch of its own.
+
+    The other factors at their first value.
+    """
     factors = {name: getattr(study, name)[:1] for name in Factors.model_fields if name != "zipf_exponent"}
     factors |= {
         "zipf_exponent": study.zipf_exponent,
@@ -379,8 +392,8 @@ def single_variant(study: Study, implementation: str, backend: str, minibatch: i
 def execution_order(study: Study) -> dict[tuple[Variant, int], int]:
     """Rank of every (variant, invocation).
 
-    The main sweep comes before the further ones. Within each, invocation 0 of everything comes first, shuffled by the
-    seed, then invocation 1, and so on: what drifts with time meets every variant alike.
+    The main sweep comes before the further ones. Within each, invocation 0 of everything comes first,
+    shuffled by the seed, then invocation 1, and so on: what drifts with time meets every variant alike.
     """
     order: dict[tuple[Variant, int], int] = {}
     main = set(_combinations({name: getattr(study, name) for name in Factors.model_fields}))

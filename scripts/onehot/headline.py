@@ -23,11 +23,15 @@ def full_run(
 ) -> dict[str, Any]:
     """Time all minibatches back to back with one synchronisation at the end, as the question's loop runs.
 
-    The time of every tenth of the run is kept too, each with a synchronisation of its own, so that a drift shows.
+    The time of every tenth of the run is kept too, each with a synchronisation of its own, so that a drift
+    shows.
     """
     entry = implementations.get(variant.implementation, variant.backend)
     if entry.minibatches_per_call > 1:
-        raise StudyError(f"{entry.name} serves {entry.minibatches_per_call} minibatches a call; a full run counts single ones")
+        raise StudyError(
+            f"{entry.name} serves {entry.minibatches_per_call} minibatches a call; "
+            "a full run counts single ones"
+        )
     backend = backends.load(variant.backend)
     backend.probe()
     threads = backend.set_threads(variant.threads)

@@ -10,7 +10,10 @@ from onehot.variant import Variant
 
 @dataclass(frozen=True)
 class Settings:
-    """What a measurement reads of the configuration, beside its variant; see ``config.Sampling`` for the units."""
+    """What a measurement reads of the configuration, beside its variant.
+
+    See ``config.Sampling`` for the units.
+    """
 
     seed: int
     index_sets: int

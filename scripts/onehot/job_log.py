@@ -13,8 +13,9 @@ from onehot.errors import StudyError
 def job_log(path: str | Path) -> Iterator[None]:
     """Send what this process and its children print to a log file.
 
-    The file descriptors are redirected, not Python's objects: a crash inside a library and the interpreter's own last
-    traceback land in the log as well. A StudyError is a message to the user, so the terminal shows it at once.
+    The file descriptors are redirected, not Python's objects: a crash inside a library and the
+    interpreter's own last traceback land in the log as well. A StudyError is a message to the user, so the
+    terminal shows it at once.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     terminal = os.dup(2)

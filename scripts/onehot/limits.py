@@ -817,7 +817,10 @@ def copy_bandwidth_cached(bench: Bench) -> Work:
 
 @bandwidth("copy", NUMPY, clocks.THROUGHPUT)
 def copy_bandwidth_last(bench: Bench) -> Work:
-    """Copy between arrays too large for a core's own cache and small enough for the shared one, with one thread."""
+    """Copy between arrays too large for a core's own cache and small enough for the shared one.
+
+    With one thread.
+    """
     source, target = bench.xp.ones((2, LAST_CACHE_BYTES), "uint8")
     copyto = bench.xp.copyto
     return Work(

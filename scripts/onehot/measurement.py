@@ -1,4 +1,7 @@
-"""One invocation of one variant: probe, prepare, check, time with every clock, and say all that is needed to trust it."""
+"""One invocation of one variant.
+
+Probe, prepare, check, time with every clock, and say all that is needed to trust it.
+"""
 
 import dataclasses
 import gc
@@ -23,7 +26,10 @@ from onehot.variant import Variant
 FIRST_PROBE = 64
 PROBE_STEP = 8
 WORST_GROWTH = 2.0
-"""No implementation's time grows faster than the square of the minibatch (``vstack`` copies 1 + 2 + … + m rows)."""
+"""No implementation's time grows faster than the square of the minibatch.
+
+``vstack`` copies 1 + 2 + … + m rows.
+"""
 
 
 class Stopwatch:
@@ -129,9 +135,9 @@ def _time_skip(
 ) -> tuple[dict[str, Any] | None, float | None]:
     """Probe at smaller minibatches until the size itself is known to be affordable, or not.
 
-    The first probes are extrapolated by the worst growth there is, so a cheap variant is through after one or two; a
-    variant is given up only on the growth that two probes have shown. Returns the skip, if any, and the seconds that
-    one call is expected to take, where two probes tell.
+    The first probes are extrapolated by the worst growth there is, so a cheap variant is through after one
+    or two; a variant is given up only on the growth that two probes have shown. Returns the skip, if any,
+    and the seconds that one call is expected to take, where two probes tell.
     """
     limit = settings.call_limit_seconds
     probes: list[tuple[int, float]] = []
@@ -159,12 +165,15 @@ def _time_skip(
 
 
 def extrapolate(probes: list[tuple[int, float]], minibatch: int) -> float | None:
-    """Return the seconds predicted at a minibatch by the power law through the last two probes; None under two probes."""
+    """Return the seconds predicted at a minibatch by the power law through the last two probes.
+
+    None under two probes.
+    """
     if len(probes) < 2:
         return None
     (m0, t0), (m1, t1) = probes[-2:]
     growth = math.log(max(t1, 1e-12) / max(t0, 1e-12)) / math.log(m1 / m0)
-    return t1 * (minibatch / m1) ** min(max(growth, 0.0), WORST_GROWTH)
+    return float(t1 * (minibatch / m1) ** min(max(growth, 0.0), WORST_GROWTH))
 
 
 def _timed(
@@ -175,8 +184,8 @@ def _timed(
     gc.disable()
     try:
         if expected_seconds > settings.budget_seconds:
-            # The check was a call already, and the probes compiled what there is to compile: another one would cost
-            # more than all that is spent on sampling.
+            # The check was a call already, and the probes compiled what there is to compile: another one
+            # would cost more than all that is spent on sampling.
             estimate = expected_seconds
         else:
             estimate = _warm_up(backend, rotation, settings.warmup_seconds)
@@ -256,6 +265,8 @@ def absences(backend: Backend, entry: Implementation) -> dict[str, str]:
     elif backend.no_device_timer:
         absent |= dict.fromkeys(device, backend.no_device_timer)
     if entry.minibatches_per_call > 1:
-        reason = f"one call serves {entry.minibatches_per_call} minibatches: none of them has a latency of its own"
+        reason = (
+            f"one call serves {entry.minibatches_per_call} minibatches: none of them has a latency of its own"
+        )
         absent |= dict.fromkeys((clocks.LATENCY, clocks.ENQUEUE), reason)
     return absent

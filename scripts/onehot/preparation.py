@@ -1,4 +1,7 @@
-"""From a variant to checked calls: inputs on the backend, preparation outside the clock, correctness before time."""
+"""From a variant to checked calls.
+
+Inputs on the backend, preparation outside the clock, correctness before time.
+"""
 
 import functools
 import time
@@ -50,14 +53,17 @@ class Prepared:
 def index_sets(entry: Implementation, variant: Variant, wanted: int, input_bytes: int) -> int:
     """Return how many index sets to rotate: as wanted, or as many as fit in ``input_bytes``, one at least.
 
-    Rotation keeps caches from holding one index set; an input larger than ``input_bytes`` is larger than any cache.
+    Rotation keeps caches from holding one index set; an input larger than ``input_bytes`` is larger than
+    any cache.
     """
     fitting = input_bytes // max(entry.minibatches_per_call * entry.input_bytes(variant), 1)
     return min(wanted, max(1, fitting))
 
 
 def prepare(backend: Backend, problem: Problem, sets: int) -> Prepared:
-    """Build the inputs, prepare, check against the reference with an index set of its own, and return the calls.
+    """Build the inputs, prepare.
+
+    Check against the reference with an index set of its own, and return the calls.
 
     Raises
     ------
@@ -83,7 +89,7 @@ def prepare(backend: Backend, problem: Problem, sets: int) -> Prepared:
         backend.synchronize()
         build_seconds.append(time.perf_counter() - start)
         calls.append(bind(minibatch))
-    return Prepared(calls, tokens[:: group], build_seconds, prepare_seconds, first_call_seconds)
+    return Prepared(calls, tokens[::group], build_seconds, prepare_seconds, first_call_seconds)
 
 
 def _form_group(backend: Backend, problem: Problem, entry: Implementation, tokens: list[Array]) -> Any:
@@ -150,11 +156,13 @@ def compare(result: Array, expected: Array, variant: Variant) -> None:
     name = f"{variant.implementation} on {variant.backend} at minibatch {variant.minibatch}"
     if result.shape != expected.shape or result.dtype != expected.dtype:
         raise WrongResultError(
-            f"{name} gave {result.dtype} of shape {result.shape}, expected {expected.dtype} of shape {expected.shape}"
+            f"{name} gave {result.dtype} of shape {result.shape}, "
+            f"expected {expected.dtype} of shape {expected.shape}"
         )
     if not np.array_equal(result, expected):
         place = tuple(int(axis) for axis in np.argwhere(~(result == expected))[0])
         wrong = int(np.count_nonzero(~(result == expected)))
         raise WrongResultError(
-            f"{name} is wrong in {wrong} of {expected.size} elements, first at {place}: {result[place]!r}, expected {expected[place]!r}"
+            f"{name} is wrong in {wrong} of {expected.size} elements, first at {place}: "
+            f"{result[place]!r}, expected {expected[place]!r}"
         )

@@ -1,5 +1,6 @@
 """Tables as a reader meets them: CSV for programs; Markdown, LaTeX and HTML with units for people."""
 
+import functools
 import html
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from onehot import frames
 from onehot.errors import StudyError
 from onehot.variant import COLUMNS
 
@@ -53,10 +55,6 @@ def amount_text(value: Any, unit: str) -> str:
     return f"{significant(value / 1e9)} Gflop/s"
 
 
-def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return frame.to_dict("records")
-
-
 def _varying(frame: pd.DataFrame) -> list[str]:
     """Leave out factors that hold one value in the whole table: they say nothing a column wide."""
     present = [name for name in COLUMNS if name in frame]
@@ -86,7 +84,7 @@ def summary(frame: pd.DataFrame) -> pd.DataFrame:
             "samples": row["samples"],
             "outliers": row["outliers"],
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 
@@ -103,7 +101,7 @@ def speedup(frame: pd.DataFrame) -> pd.DataFrame:
             "speed-up [95 % interval]": interval_text(row["speedup"], row["low"], row["high"], significant),
             "verdict": row["verdict"],
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 
@@ -117,7 +115,7 @@ def crossover(frame: pd.DataFrame) -> pd.DataFrame:
             "NumPy threads": "all" if row["baseline_threads"] == 0 else row["baseline_threads"],
             "CuPy overtakes NumPy at minibatch": row["description"],
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 
@@ -135,7 +133,7 @@ def headline(frame: pd.DataFrame) -> pd.DataFrame:
             "a minibatch": seconds_text(row["seconds_per_minibatch"]),
             "remark": row["reason"],
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 
@@ -144,7 +142,7 @@ def cold_start(frame: pd.DataFrame) -> pd.DataFrame:
     if frame.empty:
         return pd.DataFrame(columns=["backend", "implementation", "kernel cache"])
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for row in _rows(frame):
+    for row in frames.records(frame):
         key = (NAMES.get(row["backend"], row["backend"]), row["implementation"], row["cache"])
         rows.setdefault(key, {})[row["stage"].replace("_", " ")] = seconds_text(row["median"])
     return pd.DataFrame(
@@ -154,20 +152,17 @@ def cold_start(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def limits(frame: pd.DataFrame) -> pd.DataFrame:
-    """What this machine can do at best."""
+    """Show what this machine can do at best."""
     return pd.DataFrame(
         {
             "backend": NAMES.get(row["backend"], row["backend"]),
             "limit": row["name"].replace("_", " "),
             "value [95 % interval]": interval_text(
-                row["value"],
-                row["low"],
-                row["high"],
-                lambda value, unit=row["unit"]: amount_text(value, unit),
+                row["value"], row["low"], row["high"], functools.partial(amount_text, unit=row["unit"])
             ),
             "note": row["note"],
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 
@@ -177,7 +172,7 @@ def environment(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def status(frame: pd.DataFrame) -> pd.DataFrame:
-    """What became of each variant."""
+    """Show what became of each variant."""
     names = _varying(frame)
     return pd.DataFrame(
         {
@@ -186,7 +181,7 @@ def status(frame: pd.DataFrame) -> pd.DataFrame:
             "reason": row["reason"],
             "processes": row["invocations"],
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 
@@ -243,7 +238,8 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
 body {{ font: 14px/1.45 system-ui, sans-serif; margin: 1rem; color: #1c1c1c; background: #fff }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
-th {{ text-align: left; position: sticky; top: 0; background: #fff; border-bottom: 2px solid #1c1c1c; padding: .3rem .7rem }}
+th {{ text-align: left; position: sticky; top: 0; background: #fff; padding: .3rem .7rem }}
+th {{ border-bottom: 2px solid #1c1c1c }}
 td {{ border-bottom: 1px solid #ddd; padding: .25rem .7rem; white-space: nowrap }}
 tr:hover td {{ background: #f3f6fa }}
 </style></head><body>{body}</body></html>

@@ -1,4 +1,7 @@
-"""The problem: weights W0, minibatches of tokens J, and the one-hot and sparse matrices that say the same as J."""
+"""The problem.
+
+Weights W0, minibatches of tokens J, and the one-hot and sparse matrices that say the same as J.
+"""
 
 import functools
 from dataclasses import dataclass
@@ -20,14 +23,16 @@ _INDEX_STREAM = 1
 def _zipf_cumulative(vocabulary: int, exponent: float) -> Array:
     mass = np.arange(1, vocabulary + 1, dtype=np.float64) ** -exponent
     cumulative = np.cumsum(mass)
-    return cumulative / cumulative[-1]
+    normed: Array = cumulative / cumulative[-1]
+    return normed
 
 
 def truncated_zipf(generator: np.random.Generator, vocabulary: int, exponent: float, size: int) -> Array:
     """Draw token numbers 0..vocabulary-1 with probability proportional to (token + 1) ** -exponent.
 
-    NumPy's own Zipf sampler is unbounded: at exponent 1.2 a tenth of its samples leave a vocabulary of 50 000, and
-    clipping them would move the tail onto one row. The truncated law is sampled by inverting its distribution.
+    NumPy's own Zipf sampler is unbounded: at exponent 1.2 a tenth of its samples leave a vocabulary of 50
+    000, and clipping them would move the tail onto one row. The truncated law is sampled by inverting its
+    distribution.
 
     Returns
     -------
@@ -66,7 +71,10 @@ class Problem:
         return _weights(self.seed, v.vocabulary, v.embedding, v.dtype)
 
     def tokens(self, index_set: int) -> Array:
-        """Return the tokens J of one minibatch, shape (m,): below E in the published geometry, below V in the corrected one."""
+        """Return the tokens J of one minibatch, shape (m,).
+
+        Below E in the published geometry, below V in the corrected one.
+        """
         v = self.variant
         generator = np.random.default_rng([self.seed, _INDEX_STREAM, v.minibatch, index_set])
         if v.distribution == "zipf":
@@ -83,8 +91,8 @@ class Problem:
     def reference(self, W0: Array, J: Array) -> Array:
         """Return the result that every implementation of the geometry must give, bit for bit.
 
-        Corrected: W0[J], shape (m, E). Published: W0[first], shape (E, E), with first[c] the first position that
-        holds token c, and 0 where none does.
+        Corrected: W0[J], shape (m, E). Published: W0[first], shape (E, E), with first[c] the first position
+        that holds token c, and 0 where none does.
         """
         if self.variant.geometry == PUBLISHED:
             return W0[checked_indices(first_positions(J, self.variant.embedding), self.variant.vocabulary)]
@@ -98,7 +106,8 @@ def one_hot(xp: Any, J: Any, variant: Variant) -> Any:
     """
     dtype = "float64" if variant.geometry == PUBLISHED else variant.dtype
     X = xp.empty((variant.minibatch, variant.one_hot_columns), dtype, order=variant.layout)
-    # Not zeros(): on the CPU, pages never written all map to one page of zeros, and reading them costs nothing.
+    # Not zeros(): on the CPU, pages never written all map to one page of zeros, and reading them costs
+    # nothing.
     X.fill(0)
     X[xp.arange(variant.minibatch), J] = 1
     return X
@@ -115,8 +124,8 @@ def first_positions(J: Array, columns: int) -> Array:
 def checked_indices(J: Array, rows: int) -> Array:
     """Return J unchanged where every index names a row.
 
-    CuPy wraps an index out of range in silence, JAX clamps it, NumPy raises, and each treats negative ones in a way of
-    its own: the study refuses both on the host, before a backend sees them.
+    CuPy wraps an index out of range in silence, JAX clamps it, NumPy raises, and each treats negative ones
+    in a way of its own: the study refuses both on the host, before a backend sees them.
 
     Raises
     ------
@@ -133,8 +142,8 @@ def checked_indices(J: Array, rows: int) -> Array:
 def checked_one_hot(X: Array) -> Array:
     """Return X unchanged where every row holds a single 1 and zeros.
 
-    ``argmax`` reads an all-zero row as token 0, a product reads it as no token; two ones are two tokens to a product
-    and one to ``argmax``; a 2 doubles a product alone. Only for one-hot rows do they agree.
+    ``argmax`` reads an all-zero row as token 0, a product reads it as no token; two ones are two tokens to
+    a product and one to ``argmax``; a 2 doubles a product alone. Only for one-hot rows do they agree.
 
     Raises
     ------
@@ -145,6 +154,7 @@ def checked_one_hot(X: Array) -> Array:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ProblemError(
-            f"row {row} is not one-hot: it holds {np.count_nonzero(X[row])} values that are not 0, the largest {X[row].max()}"
+            f"row {row} is not one-hot: it holds {np.count_nonzero(X[row])} values that are not 0, "
+            f"the largest {X[row].max()}"
         )
     return X

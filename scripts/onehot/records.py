@@ -325,7 +325,8 @@ def read(path: Path) -> Record:
 
 def _refusal(path: Path, found: str) -> RecordError:
     return RecordError(
-        f"{path} is no record of this study: {found}. Delete it (a run measures it again), or put the right file there"
+        f"{path} is no record of this study: {found}. "
+        "Delete it (a run measures it again), or put the right file there"
     )
 
 

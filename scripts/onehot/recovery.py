@@ -10,8 +10,9 @@ GUARD = "study.guard"
 def remove_stale_locks(state: Path) -> int | None:
     """Remove Snakemake's lock files from its state folder where no living run of this study holds them.
 
-    Snakemake's locks are plain files that a killed run leaves behind. Every run holds a kernel lock on a file beside
-    them too, which goes with its process: whoever gets that one knows that the others are stale.
+    Snakemake's locks are plain files that a killed run leaves behind. Every run holds a kernel lock on a
+    file beside them too, which goes with its process: whoever gets that one knows that the others are
+    stale.
 
     Returns
     -------

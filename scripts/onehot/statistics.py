@@ -248,7 +248,10 @@ def summarise(
 
 
 def outlier_flags(samples: ArrayLike) -> NDArray[np.bool_]:
-    """Return which samples of one invocation `outliers` counts, in their order; logarithm, quartiles and fence as there."""
+    """Return which samples of one invocation `outliers` counts, in their order.
+
+    Logarithm, quartiles and fence as there.
+    """
     logs = np.log(np.asarray(samples, dtype=np.float64))
     lower, upper = np.quantile(logs, [0.25, 0.75])
     reach = OUTLIER_FENCE * max(upper - lower, SMALLEST_SPREAD)

@@ -1,8 +1,10 @@
-"""One measuring process under a supervisor that survives it: whatever becomes of the process, there is a record.
+"""One measuring process under a supervisor that survives it.
 
-The supervisor imports no array library, takes the machine's lock, and forks. The child imports, measures and writes its
-answer to a pipe. A child that is killed, crashes, or never ends becomes a record with that reason, not a missing file
-that stops the study.
+Whatever becomes of the process, there is a record.
+
+The supervisor imports no array library, takes the machine's lock, and forks. The child imports, measures
+and writes its answer to a pipe. A child that is killed, crashes, or never ends becomes a record with that
+reason, not a missing file that stops the study.
 """
 
 import contextlib
@@ -76,8 +78,9 @@ def supervised(function: Callable[[], dict[str, Any]], timeout_seconds: float) -
             text, in_time = _read_all(reading, timeout_seconds)
             if not in_time:
                 os.kill(child, signal.SIGKILL)
-            # A child that has answered is done but for its driver's clean-up, which takes a GPU process 0.2 s. It holds
-            # the machine's lock until then, so nothing is timed meanwhile, and nobody needs to wait for it here.
+            # A child that has answered is done but for its driver's clean-up, which takes a GPU process 0.2
+            # s. It holds the machine's lock until then, so nothing is timed meanwhile, and nobody needs to
+            # wait for it here.
             status = 0 if _is_whole(text) else os.waitpid(child, 0)[1]
         except BaseException:
             os.kill(child, signal.SIGKILL)
@@ -101,8 +104,8 @@ def _run_child(function: Callable[[], dict[str, Any]], writing: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
-        # Not sys.exit: an interpreter's shutdown after a poisoned CUDA context can crash and overwrite the answer, and
-        # a fork that went on would run its parent's work a second time.
+        # Not sys.exit: an interpreter's shutdown after a poisoned CUDA context can crash and overwrite the
+        # answer, and a fork that went on would run its parent's work a second time.
         os._exit(0)
 
 
@@ -134,7 +137,7 @@ def _read_all(descriptor: int, timeout_seconds: float) -> tuple[str, bool]:
 
 
 def _is_whole(text: str) -> bool:
-    """An answer is one JSON document; a child that died while writing leaves less."""
+    """Return whether an answer ends as one does; a child that died while writing leaves less."""
     return text.endswith(END)
 
 
@@ -156,7 +159,10 @@ def _outcome(text: str, status: int) -> Outcome:
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
-    """Write a record so that the file is whole or absent: written beside its place, flushed to disk, renamed."""
+    """Write a record so that the file is whole or absent.
+
+    Written beside its place, flushed to disk, renamed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     with partial.open("w") as file:

@@ -32,7 +32,10 @@ RANKED_CLOCKS = (clocks.LATENCY, clocks.THROUGHPUT)
 """Only clocks that wait for the work are ever compared between backends."""
 
 QUESTION_SECONDS = {"numpy": 16.55, "cupy": 152.15}
-"""What the question reports for its loop of 1570 minibatches: the statement the study examines, not a result of it."""
+"""What the question reports for its loop of 1570 minibatches.
+
+The statement the study examines, not a result of it.
+"""
 
 SAME_LOOP = "loop on the same backend"
 NUMPY_FANCY = "NumPy fancy_index"
@@ -73,7 +76,10 @@ class Results:
         return Rule(self.configuration["seed"], chosen["level"], chosen["resamples"])
 
     def samples(self) -> dict[tuple[Variant, str], list[np.ndarray[Any, Any]]]:
-        """Return the samples of each variant and clock, one array an invocation, in the invocations' order."""
+        """Return the samples of each variant and clock.
+
+        One array an invocation, in the invocations' order.
+        """
         found: dict[tuple[Variant, str], list[np.ndarray[Any, Any]]] = defaultdict(list)
         for record in self.measurements:
             for clock, series in record.clocks.items():
@@ -87,11 +93,14 @@ def collect(records: Iterable[tuple[Path, Record]]) -> Results:
     Raises
     ------
     RecordError
-        No plan or no configuration, or two; two records of one invocation; a record of another kind of machine; timed jobs that overlapped.
+        No plan or no configuration, or two; two records of one invocation; a record of another kind of
+        machine; timed jobs that overlapped.
     """
     pairs = list(records)
     plan = _single([record for _, record in pairs if isinstance(record, Plan)], "plan")
-    configuration = _single([record for _, record in pairs if isinstance(record, ConfigurationRecord)], "configuration")
+    configuration = _single(
+        [record for _, record in pairs if isinstance(record, ConfigurationRecord)], "configuration"
+    )
     _refuse_repeated(pairs)
     _refuse_foreign(pairs)
     _refuse_overlap(pairs)
@@ -111,7 +120,9 @@ def collect(records: Iterable[tuple[Path, Record]]) -> Results:
 
 def _single(found: list[OneRecord], name: str) -> OneRecord:
     if len(found) != 1:
-        raise RecordError(f"{len(found)} records of a {name}; each machine's records hold exactly one {name}.json")
+        raise RecordError(
+            f"{len(found)} records of a {name}; each machine's records hold exactly one {name}.json"
+        )
     return found[0]
 
 
@@ -122,7 +133,8 @@ def _refuse_repeated(pairs: Iterable[tuple[Path, Record]]) -> None:
             key = record.variant.identity(), record.invocation
             if key in seen:
                 raise RecordError(
-                    f"{path} and {seen[key]} both claim to be invocation {record.invocation} of one variant; delete one"
+                    f"{path} and {seen[key]} both claim to be invocation {record.invocation} "
+                    "of one variant; delete one"
                 )
             seen[key] = path
 
@@ -132,7 +144,10 @@ def _provenance(record: Record) -> ProvenanceModel | None:
 
 
 def _refuse_foreign(pairs: Iterable[tuple[Path, Record]]) -> None:
-    """One folder is one kind of machine. A CPU job sees no GPU, so GPUs are compared among the jobs that saw one."""
+    """One folder is one kind of machine. A CPU job sees no GPU.
+
+    So GPUs are compared among the jobs that saw one.
+    """
     known: dict[bool, tuple[Path, dict[str, Any]]] = {}
     for path, record in pairs:
         provenance = _provenance(record)
@@ -147,13 +162,14 @@ def _refuse_foreign(pairs: Iterable[tuple[Path, Record]]) -> None:
             different = machine.fingerprint_difference(first, part)
             if different:
                 raise RecordError(
-                    f"{path} was measured on another kind of machine than {first_path}: {'; '.join(different)}. "
-                    "Records of two machines never mix: give each its own label (machine: in the configuration)"
+                    f"{path} was measured on another kind of machine than {first_path}: "
+                    f"{'; '.join(different)}. Records of two machines never mix: "
+                    "give each its own label (machine: in the configuration)"
                 )
 
 
 def _refuse_overlap(pairs: Iterable[tuple[Path, Record]]) -> None:
-    """Timed jobs of one host never overlap; their own time stamps prove it."""
+    """Refuse timed jobs of one host that overlapped, as their own time stamps prove."""
     spans: dict[str, list[tuple[str, str, Path]]] = defaultdict(list)
     for path, record in pairs:
         provenance = _provenance(record)
@@ -163,7 +179,8 @@ def _refuse_overlap(pairs: Iterable[tuple[Path, Record]]) -> None:
         for (_, end, earlier), (start, _, later) in itertools.pairwise(sorted(of_host)):
             if start < end:
                 raise RecordError(
-                    f"{earlier} and {later} were measured at the same time on {host} ({start} is before {end}): each "
+                    f"{earlier} and {later} were measured at the same time on {host} "
+                    f"({start} is before {end}): each "
                     "disturbed the other. Delete both; the next run measures them one after the other"
                 )
 
@@ -178,7 +195,10 @@ def variants(samples: Samples) -> pd.DataFrame:
 
 
 def measurements(samples: Samples) -> pd.DataFrame:
-    """Return every sample: variant number, invocation, clock, sample number, seconds a call, whether it is an outlier."""
+    """Return every sample.
+
+    Variant number, invocation, clock, sample number, seconds a call, whether it is an outlier.
+    """
     numbers = {variant: number for number, variant in enumerate(sorted({variant for variant, _ in samples}))}
     parts: list[pd.DataFrame] = []
     for (variant, clock), invocations in samples.items():
@@ -207,16 +227,16 @@ def summary(results: Results, samples: Samples) -> pd.DataFrame:
         for clock, series in record.clocks.items():
             stopped[record.variant.identity(), clock].add(series.stopped)
     rows = []
-    for variant, clock in sorted(samples, key=_variant_and_clock):
+    for variant, timed in sorted(samples, key=_variant_and_clock):
         estimate = statistics.summarise(
-            samples[variant, clock], seed=rule.seed, level=rule.level, resamples=rule.resamples
+            samples[variant, timed], seed=rule.seed, level=rule.level, resamples=rule.resamples
         )
         rows.append(
             {
                 **asdict(variant),
-                "clock": clock,
+                "clock": timed,
                 **asdict(estimate),
-                "stopped": "+".join(sorted(stopped[variant, clock])),
+                "stopped": "+".join(sorted(stopped[variant, timed])),
             }
         )
     columns = [
@@ -239,7 +259,10 @@ def _variant_and_clock(key: tuple[Variant, str]) -> tuple[Variant, int]:
 
 
 def baselines(variant: Variant, samples: Samples, clock: str) -> list[tuple[str, Variant]]:
-    """Return what a variant is compared with: only what computes the same result from the same sizes and dtypes."""
+    """Return what a variant is compared with.
+
+    Only what computes the same result from the same sizes and dtypes.
+    """
     same = asdict(variant)
     found = [(SAME_LOOP, Variant(**{**same, "implementation": LOOPS[variant.geometry], "threads": 1}))]
     if variant.geometry == CORRECTED:
@@ -269,7 +292,10 @@ def baselines(variant: Variant, samples: Samples, clock: str) -> list[tuple[str,
 
 
 def speedup(results: Results, samples: Samples) -> pd.DataFrame:
-    """Return each variant's speed-up over its baselines, with interval and verdict, beside both absolute times."""
+    """Return each variant's speed-up over its baselines.
+
+    With interval and verdict, beside both absolute times.
+    """
     rule = results.rule
     rows = []
     for variant, clock in sorted(samples, key=_variant_and_clock):
@@ -310,7 +336,10 @@ def _median(invocations: Sequence[np.ndarray[Any, Any]]) -> float:
 
 
 def crossover(speedups: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each implementation, the minibatch at which CuPy overtakes NumPy, with its bracket, or why there is none."""
+    """Return, for each implementation, the minibatch at which CuPy overtakes NumPy.
+
+    With its bracket, or why there is none.
+    """
     same = speedups[(speedups["baseline"] == NUMPY_SAME) & (speedups["backend"] == "cupy")]
     fixed = [name for name in FACTORS if name not in ("minibatch", "backend", "threads")]
     keys = [*fixed, "baseline_threads", "clock"]
@@ -318,86 +347,77 @@ def crossover(speedups: pd.DataFrame) -> pd.DataFrame:
     for key, group in same.groupby(keys, sort=True):
         ordered = group.sort_values("minibatch")
         ratios = [
-            statistics.Ratio(row.speedup, row.low, row.high, row.verdict)
-            for row in ordered.itertuples(index=False)
+            statistics.Ratio(row["speedup"], row["low"], row["high"], row["verdict"])
+            for row in ordered.to_dict("records")
         ]
         found = statistics.crossover(ordered["minibatch"].tolist(), ratios)
         rows.append({**dict(zip(keys, key, strict=True)), **asdict(found), "description": found.describe()})
     return pd.DataFrame(rows, columns=[*keys, "kind", "minibatch", "low", "high", "reason", "description"])
 
 
+HEADLINE = ["backend", "implementation", "source", "minibatch", "minibatches", "seconds", "low", "high"]
+
+
 def headline(results: Results, samples: Samples) -> pd.DataFrame:
-    """Return the question's run: its own two numbers, the full runs measured here, and the extrapolations beside them."""
-    rule = results.rule
-    rows: list[dict[str, Any]] = []
-    for record in sorted(results.headlines, key=lambda one: one.variant.identity()):
-        variant, count = record.variant.identity(), record.minibatches
-        common = {
-            "backend": variant.backend,
-            "implementation": variant.implementation,
-            "minibatch": variant.minibatch,
-        }
-        rows.append(
-            {
-                **common,
-                "source": "measured",
-                "status": record.status,
-                "reason": record.reason,
-                "minibatches": count,
-                "seconds": record.seconds,
-            }
-        )
-        if (variant, clocks.THROUGHPUT) in samples:
-            one = statistics.summarise(
-                samples[variant, clocks.THROUGHPUT],
-                seed=rule.seed,
-                level=rule.level,
-                resamples=rule.resamples,
-            )
-            rows.append(
-                {
-                    **common,
-                    "source": "extrapolated",
-                    "status": "ok",
-                    "reason": f"median of the sampled minibatches x {count}",
-                    "minibatches": count,
-                    "seconds": one.median * count,
-                    "low": one.low * count,
-                    "high": one.high * count,
-                }
-            )
-    for backend, seconds in QUESTION_SECONDS.items():
-        rows.append(
-            {
-                "backend": backend,
-                "implementation": LOOPS[PUBLISHED],
-                "minibatch": 2048,
-                "source": "published",
-                "status": "ok",
-                "reason": "as the question reports it, on its author's machine",
-                "minibatches": 1570,
-                "seconds": seconds,
-            }
-        )
-    columns = [
-        "backend",
-        "implementation",
-        "source",
-        "minibatch",
-        "minibatches",
-        "seconds",
-        "low",
-        "high",
-        "status",
-        "reason",
-    ]
-    frame = pd.DataFrame(rows, columns=columns)
-    frame.insert(8, "seconds_per_minibatch", frame["seconds"] / frame["minibatches"])
+    """Return the question's run: its two numbers, the full runs here, and the extrapolations beside them."""
+    rows = [_question_row(backend, seconds) for backend, seconds in QUESTION_SECONDS.items()]
+    for record in results.headlines:
+        rows.append(_measured_row(record))
+        key = record.variant.identity(), clocks.THROUGHPUT
+        if key in samples:
+            rows.append(_extrapolated_row(record, samples[key], results.rule))
+    frame = pd.DataFrame(rows, columns=[*HEADLINE, "status", "reason"])
+    frame.insert(len(HEADLINE), "seconds_per_minibatch", frame["seconds"] / frame["minibatches"])
     return frame.sort_values(["implementation", "backend", "source"], kind="stable", ignore_index=True)
 
 
+def _question_row(backend: str, seconds: float) -> dict[str, Any]:
+    return {
+        "backend": backend,
+        "implementation": LOOPS[PUBLISHED],
+        "source": "published",
+        "minibatch": 2048,
+        "minibatches": 1570,
+        "seconds": seconds,
+        "status": "ok",
+        "reason": "as the question reports it, on its author's machine",
+    }
+
+
+def _measured_row(record: HeadlineRecord) -> dict[str, Any]:
+    return {
+        "backend": record.variant.backend,
+        "implementation": record.variant.implementation,
+        "source": "measured",
+        "minibatch": record.variant.minibatch,
+        "minibatches": record.minibatches,
+        "seconds": record.seconds,
+        "status": record.status,
+        "reason": record.reason,
+    }
+
+
+def _extrapolated_row(
+    record: HeadlineRecord, invocations: Sequence[np.ndarray[Any, Any]], rule: Rule
+) -> dict[str, Any]:
+    one = statistics.summarise(invocations, seed=rule.seed, level=rule.level, resamples=rule.resamples)
+    count = record.minibatches
+    return {
+        **_measured_row(record),
+        "source": "extrapolated",
+        "seconds": one.median * count,
+        "low": one.low * count,
+        "high": one.high * count,
+        "status": "ok",
+        "reason": f"median of the sampled minibatches x {count}",
+    }
+
+
 def cold_start(results: Results) -> pd.DataFrame:
-    """Return the seconds of each stage of a fresh process up to its second call, by state of the kernel cache."""
+    """Return the seconds of each stage of a fresh process up to its second call.
+
+    By state of the kernel cache.
+    """
     rule = results.rule
     found: dict[tuple[str, str, str, str], list[list[float]]] = defaultdict(list)
     for record in results.cold_starts:
@@ -411,9 +431,9 @@ def cold_start(results: Results) -> pd.DataFrame:
                 )
                 found[key].append([max(seconds, 1e-9)])
     rows = []
-    for key, invocations in found.items():
+    for place, invocations in found.items():
         one = statistics.summarise(invocations, seed=rule.seed, level=rule.level, resamples=rule.resamples)
-        names = dict(zip(("backend", "implementation", "cache", "stage"), key, strict=True))
+        names = dict(zip(("backend", "implementation", "cache", "stage"), place, strict=True))
         rows.append(
             {**names, "median": one.median, "low": one.low, "high": one.high, "invocations": one.invocations}
         )
@@ -451,13 +471,28 @@ def limits(results: Results) -> pd.DataFrame:
                 "note": first.note,
             }
         )
-    columns = ["backend", "name", "kind", "clock", "unit", "value", "low", "high", "invocations", "samples", "note"]
+    columns = [
+        "backend",
+        "name",
+        "kind",
+        "clock",
+        "unit",
+        "value",
+        "low",
+        "high",
+        "invocations",
+        "samples",
+        "note",
+    ]
     return pd.DataFrame(rows, columns=columns)
 
 
 def _limit_seconds(measured: list[np.ndarray[Any, Any]], rule: Rule) -> tuple[float, float, float]:
-    """Median and interval. The cost of an item is a difference of two times, so noise can make a sample negative: then
-    the medians of the processes stand for them, and where even one of those is negative there is no interval."""
+    """Return median and interval.
+
+    The cost of an item is a difference of two times, so noise can make a sample negative: then the medians of
+    the processes stand for them, and where even one of those is negative there is no interval.
+    """
     nowhere = float("nan")
     if not measured:
         return nowhere, nowhere, nowhere
@@ -517,15 +552,9 @@ def environment(results: Results) -> pd.DataFrame:
                 counted[section, key][str(value)] += 1
         if record.study.code_hash:
             counted["study", "code_hash"][record.study.code_hash] += 1
-    rows = [
-        {"section": section, "key": key, "value": value, "records": count}
-        for (section, key), values in counted.items()
-        for value, count in sorted(values.items())
-    ]
-    order = {
-        name: place for place, name in enumerate(("host", "gpu", "software", "settings", "git", "study"))
-    }
-    rows.sort(key=lambda row: (order[row["section"]], row["key"], row["value"]))
+    order = ("host", "gpu", "software", "settings", "git", "study")
+    places = sorted(counted, key=lambda place: (order.index(place[0]), place[1]))
+    rows = [(*place, value, count) for place in places for value, count in sorted(counted[place].items())]
     return pd.DataFrame(rows, columns=["section", "key", "value", "records"])
 
 

@@ -50,7 +50,10 @@ class Variant:
 
     @property
     def one_hot_columns(self) -> int:
-        """Length of a one-hot row: E in the published geometry (the question's slip), V in the corrected one."""
+        """Length of a one-hot row.
+
+        E in the published geometry (the question's slip), V in the corrected one.
+        """
         return self.embedding if self.geometry == PUBLISHED else self.vocabulary
 
     @property

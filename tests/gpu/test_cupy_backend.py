@@ -15,7 +15,8 @@ from onehot.variant import Variant
 pytestmark = pytest.mark.gpu
 
 ON_CUPY = [entry for backend, entry in implementations.entries() if backend == "cupy"]
-# A graph is not captured into a graph, and a copy from pageable host memory is no part of one though nobody waits.
+# A graph is not captured into a graph, and a copy from pageable host memory is no part of one though nobody
+# waits.
 FROM_HOST = ("host_indices", "pinned_indices")
 SINGLE = [entry for entry in ON_CUPY if entry.minibatches_per_call == 1 and entry.reads not in FROM_HOST]
 
@@ -64,7 +65,10 @@ def test_what_is_declared_to_synchronise_cannot_be_captured_and_the_rest_can(cup
 def test_the_device_clock_sees_a_known_spin_and_not_the_hosts_gaps(cupy_backend):
     cupy = cupy_backend.xp
     spin = cupy.RawKernel(
-        r'extern "C" __global__ void spin(long long cycles) { long long s = clock64(); while (clock64() - s < cycles); }',
+        r"""extern "C" __global__ void spin(long long cycles) {
+            long long start = clock64();
+            while (clock64() - start < cycles);
+        }""",
         "spin",
     )
     cycles = 2_000_000
@@ -102,7 +106,10 @@ def test_a_wrong_result_is_refused(cupy_backend):
 
 
 def test_enqueue_is_shorter_than_latency_for_a_long_kernel(cupy_backend):
-    """Not a timing of ours: a copy of 1 GB takes the device longer than queueing it takes the host, on any GPU."""
+    """Not a timing of ours.
+
+    a copy of 1 GB takes the device longer than queueing it takes the host, on any GPU.
+    """
     cupy = cupy_backend.xp
     big = cupy.zeros(1 << 28, cupy.float32)
     out = cupy.empty_like(big)

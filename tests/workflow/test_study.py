@@ -1,4 +1,7 @@
-"""Snakemake for real, on a sweep of seconds: what a run leaves behind, what is measured again, what survives a kill."""
+"""Snakemake for real, on a sweep of seconds.
+
+What a run leaves behind, what is measured again, what survives a kill.
+"""
 
 import csv
 import json

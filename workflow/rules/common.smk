@@ -68,12 +68,12 @@ SWEEP = Paramspace(Columns(COLUMNS), filename_params=list(FILE_COLUMNS))
 
 
 wildcard_constraints:
+    **{name: r"[^/~_]+" for name in FILE_COLUMNS},
     # Several kinds of node in one workflow (nodes.smk) are told apart by their folders.
     results=re.escape(RESULTS) if NODE else r"results/(reference/)?[^/]+",
     invocation=r"\d+",
     backend=r"[a-z][a-z0-9_]*",
     implementation=r"[a-z][a-z0-9_]*",
-    **{name: r"[^/~_]+" for name in FILE_COLUMNS},
 
 
 def variant_of(wildcards):
@@ -99,7 +99,11 @@ def submission(wildcards):
 
 
 # Only a profile can limit the timed jobs inside a submission to one at a time; without the limit nothing is grouped.
-SUBMISSION = submission if "timed" in workflow.resource_settings.overwrite_resource_scopes else None
+SUBMISSION = (
+    submission
+    if "timed" in workflow.resource_settings.overwrite_resource_scopes
+    else None
+)
 
 
 def minutes(seconds):
@@ -109,7 +113,11 @@ def minutes(seconds):
 
 def settings(**other):
     """What a measurement reads of the configuration; a change of it measures again."""
-    chosen = {"seed": STUDY.seed, "index_sets": STUDY.index_sets, "input_bytes": STUDY.input_bytes}
+    chosen = {
+        "seed": STUDY.seed,
+        "index_sets": STUDY.index_sets,
+        "input_bytes": STUDY.input_bytes,
+    }
     return {**chosen, **STUDY.sampling.model_dump(), **other}
 
 
@@ -124,7 +132,9 @@ def code_hashes():
     for variant in VARIANTS:
         of_backend = found.setdefault(variant.backend, {})
         if variant.implementation not in of_backend:
-            of_backend[variant.implementation] = code_hash.measurement_hash(variant.backend, variant.implementation)
+            of_backend[variant.implementation] = code_hash.measurement_hash(
+                variant.backend, variant.implementation
+            )
     return found
 
 
@@ -168,7 +178,9 @@ def record_path(variant, invocation):
 
 def reference_folders():
     """Folders of committed results."""
-    return sorted(str(path.parent) for path in Path("results/reference").glob("*/records"))
+    return sorted(
+        str(path.parent) for path in Path("results/reference").glob("*/records")
+    )
 
 
 def measurement_priority(wildcards):
@@ -178,18 +190,24 @@ def measurement_priority(wildcards):
 
 def headline_variant(wildcards):
     """The variant of a full run."""
-    return configuration.single_variant(STUDY, wildcards.implementation, wildcards.backend, STUDY.headline.minibatch)
+    return configuration.single_variant(
+        STUDY, wildcards.implementation, wildcards.backend, STUDY.headline.minibatch
+    )
 
 
 def cold_start_variant(wildcards):
     """The variant of a first call."""
-    return configuration.single_variant(STUDY, wildcards.implementation, wildcards.backend, STUDY.cold_start.minibatch)
+    return configuration.single_variant(
+        STUDY, wildcards.implementation, wildcards.backend, STUDY.cold_start.minibatch
+    )
 
 
 def refuse_head_node():
     """The executor is known only when the jobs are planned: then a cluster needs a label for what it measures on."""
     if STUDY.machine is None and workflow.is_main_process and not workflow.local_exec:
-        raise WorkflowError("on a cluster say what the nodes are called: --config machine=LABEL names the results folder")
+        raise WorkflowError(
+            "on a cluster say what the nodes are called: --config machine=LABEL names the results folder"
+        )
 
 
 def planned():
@@ -197,7 +215,11 @@ def planned():
     refuse_head_node()
     with checkpoints.sweep.get().output[0].open() as file:
         plan = json.load(file)
-    return [Variant(**one["variant"]) for one in plan["variants"] if one["status"] == "planned"]
+    return [
+        Variant(**one["variant"])
+        for one in plan["variants"]
+        if one["status"] == "planned"
+    ]
 
 
 def measured_records(wildcards):
@@ -210,7 +232,11 @@ def planned_records():
     """The same, listed once: before the plan is known this raises, and nothing is remembered."""
     variants = planned()
     present = sorted({variant.backend for variant in variants})
-    records = [record_path(variant, number) for variant in variants for number in range(INVOCATIONS[variant])]
+    records = [
+        record_path(variant, number)
+        for variant in variants
+        for number in range(INVOCATIONS[variant])
+    ]
     if STUDY.headline:
         records += [
             f"{RECORDS}/headline/{backend}/{name}.json"
@@ -239,8 +265,15 @@ def planned_records():
 def records_of(wildcards):
     """The records that a folder of results draws on: what the plan asks for, or what was committed."""
     if wildcards.results == RESULTS:
-        return [f"{RECORDS}/plan.json", f"{RECORDS}/configuration.json", *expand(rules.probe.output, backend=backends_named()), *measured_records(wildcards)]
-    return sorted(str(path) for path in Path(wildcards.results, "records").rglob("*.json"))
+        return [
+            f"{RECORDS}/plan.json",
+            f"{RECORDS}/configuration.json",
+            *expand(rules.probe.output, backend=backends_named()),
+            *measured_records(wildcards),
+        ]
+    return sorted(
+        str(path) for path in Path(wildcards.results, "records").rglob("*.json")
+    )
 
 
 def tables_of(results):
@@ -266,7 +299,9 @@ def module_files(*modules):
 def table_outputs(results):
     """Table files; the ones for readers go into the report."""
     return [
-        described(f"{results}/tables/{item.name}.{ending}", item, "tables", ending == "html")
+        described(
+            f"{results}/tables/{item.name}.{ending}", item, "tables", ending == "html"
+        )
         for item in catalogue.TABLES
         for ending in item.formats
     ]

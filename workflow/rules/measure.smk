@@ -4,7 +4,9 @@ def first_invocation(wildcards):
     A parameter and no input: Snakemake measures a job again for a changed parameter only where none of its inputs is
     about to be made anew.
     """
-    return None if wildcards.invocation == "0" else record_path(variant_of(wildcards), 0)
+    return (
+        None if wildcards.invocation == "0" else record_path(variant_of(wildcards), 0)
+    )
 
 
 rule measure:
@@ -12,19 +14,19 @@ rule measure:
         f"{RECORDS}/measurements/{SWEEP.wildcard_pattern}/invocation~{{invocation}}.json",
     log:
         f"{LOGS}/measurements/{SWEEP.wildcard_pattern}/invocation~{{invocation}}.log",
-    params:
-        variant=lambda wildcards: dataclasses.asdict(variant_of(wildcards)),
-        first=first_invocation,
-        settings=settings(),
-        study=lambda wildcards: study(wildcards.backend, wildcards.implementation),
     priority: lambda wildcards: measurement_priority(wildcards)
     group:
         SUBMISSION
     threads: all_cores
     resources:
+        **NODE,
         gpu=lambda wildcards: needs_gpu(wildcards.backend),
         runtime=minutes(STUDY.sampling.timeout_seconds),
-        **NODE,
+    params:
+        variant=lambda wildcards: dataclasses.asdict(variant_of(wildcards)),
+        first=first_invocation,
+        settings=settings(),
+        study=lambda wildcards: study(wildcards.backend, wildcards.implementation),
     message:
         "measuring {wildcards.backend} {wildcards.implementation}, minibatch {wildcards.minibatch}, "
         "invocation {wildcards.invocation}"
@@ -37,17 +39,19 @@ rule headline:
         f"{RECORDS}/headline/{{backend}}/{{implementation}}.json",
     log:
         f"{LOGS}/headline/{{backend}}/{{implementation}}.log",
-    params:
-        variant=lambda wildcards: dataclasses.asdict(headline_variant(wildcards)),
-        minibatches=lambda wildcards: STUDY.headline.minibatches,
-        settings=lambda wildcards: settings(timeout_seconds=STUDY.headline.timeout_seconds),
-        study=lambda wildcards: study(wildcards.backend, wildcards.implementation),
     priority: BEFORE_THE_SWEEP
     threads: all_cores
     resources:
+        **NODE,
         gpu=lambda wildcards: needs_gpu(wildcards.backend),
         runtime=lambda wildcards: minutes(STUDY.headline.timeout_seconds),
-        **NODE,
+    params:
+        variant=lambda wildcards: dataclasses.asdict(headline_variant(wildcards)),
+        minibatches=lambda wildcards: STUDY.headline.minibatches,
+        settings=lambda wildcards: settings(
+            timeout_seconds=STUDY.headline.timeout_seconds
+        ),
+        study=lambda wildcards: study(wildcards.backend, wildcards.implementation),
     message:
         "running all minibatches of {wildcards.implementation} on {wildcards.backend}"
     script:
@@ -59,16 +63,16 @@ rule cold_start:
         f"{RECORDS}/cold_start/{{backend}}/{{implementation}}/invocation~{{invocation}}.json",
     log:
         f"{LOGS}/cold_start/{{backend}}/{{implementation}}/invocation~{{invocation}}.log",
+    priority: BEFORE_THE_SWEEP
+    threads: all_cores
+    resources:
+        **NODE,
+        gpu=lambda wildcards: needs_gpu(wildcards.backend),
+        runtime=minutes(3 * STUDY.sampling.timeout_seconds),
     params:
         variant=lambda wildcards: dataclasses.asdict(cold_start_variant(wildcards)),
         settings=settings(),
         study=lambda wildcards: study(wildcards.backend, wildcards.implementation),
-    priority: BEFORE_THE_SWEEP
-    threads: all_cores
-    resources:
-        gpu=lambda wildcards: needs_gpu(wildcards.backend),
-        runtime=minutes(3 * STUDY.sampling.timeout_seconds),
-        **NODE,
     message:
         "first call of {wildcards.implementation} on {wildcards.backend}, invocation {wildcards.invocation}"
     script:

@@ -3,15 +3,15 @@ rule probe:
         f"{RECORDS}/backends/{{backend}}.json",
     log:
         f"{LOGS}/probe/{{backend}}.log",
+    threads: all_cores
+    resources:
+        **NODE,
+        gpu=lambda wildcards: needs_gpu(wildcards.backend),
+        runtime=minutes(STUDY.sampling.timeout_seconds),
     params:
         study={},
         timeout_seconds=STUDY.sampling.timeout_seconds,
         installed=lambda wildcards: installation(wildcards.backend),
-    threads: all_cores
-    resources:
-        gpu=lambda wildcards: needs_gpu(wildcards.backend),
-        runtime=minutes(STUDY.sampling.timeout_seconds),
-        **NODE,
     message:
         "asking backend {wildcards.backend} for one kernel"
     script:
@@ -35,13 +35,13 @@ rule configuration:
 # Of the configuration it knows the factors alone: whatever else changes, the plan stands, and a dry run can tell what
 # the change would measure again.
 checkpoint sweep:
-    localrule: True
     input:
         expand(rules.probe.output, backend=backends_named()),
     output:
         f"{RECORDS}/plan.json",
     log:
         f"{LOGS}/sweep.log",
+    localrule: True
     params:
         machine=MACHINE,
         factors=configuration.factors(STUDY),
@@ -52,11 +52,11 @@ checkpoint sweep:
 
 
 rule plan:
-    localrule: True
     input:
         rules.sweep.output,
     log:
         f"{LOGS}/plan.log",
+    localrule: True
     params:
         configuration=STUDY.model_dump(mode="json"),
         measurements=f"{RECORDS}/measurements",

@@ -1,7 +1,9 @@
 rule tables:
     input:
         records=records_of,
-        code=module_files("onehot.tables", "onehot.explanations", "onehot.explanation_presentation"),
+        code=module_files(
+            "onehot.tables", "onehot.explanations", "onehot.explanation_presentation"
+        ),
     output:
         table_outputs("{results}"),
     log:

@@ -1,1 +1,4 @@
-"""What differs between array libraries: arrays, synchronisation, events, memory, availability with a reason."""
+"""What differs between array libraries.
+
+Arrays, synchronisation, events, memory, availability with a reason.
+"""

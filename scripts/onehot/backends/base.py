@@ -47,7 +47,10 @@ class Backend(Protocol):
         ...
 
     def pinned(self, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
-        """Return page-locked host memory, where a device copies from and to it; ordinary memory where there is none."""
+        """Return page-locked host memory, where a device copies from and to it.
+
+        Ordinary memory where there is none.
+        """
         ...
 
     def to_host(self, array: Any) -> npt.NDArray[Any]:

@@ -14,7 +14,10 @@ INSTALL_HINT = "install the toolkit's libraries beside it: pip install 'cupy-cud
 DISTRIBUTIONS = ("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "cupy-rocm-5-0", "cupy-rocm-7-0")
 
 HOLD_CYCLES = 60_000_000
-"""The hold gives up after this many clock cycles, about 30 ms: a call that fills the launch queue would never end it."""
+"""The hold gives up after this many clock cycles, about 30 ms.
+
+A call that fills the launch queue would never end it.
+"""
 
 _HOLD_SOURCE = r"""
 extern "C" __global__ void hold(volatile int* release, int* gave_up, long long most_cycles) {
@@ -57,7 +60,9 @@ class CupyBackend:
             table = self.xp.arange(8, dtype=self.xp.float32)
             kernel = self.xp.ElementwiseKernel("float32 x", "float32 y", "y = 2 * x + 1", "onehot_probe")
             answer = self.xp.asnumpy(kernel(table))
-        except Exception as error:  # CuPy raises NVRTC, driver, import and runtime errors that share no base class
+        except (
+            Exception
+        ) as error:  # CuPy raises NVRTC, driver, import and runtime errors that share no base class
             raise UnavailableError(_kernel_reason(error)) from error
         if not np.array_equal(answer, 2 * np.arange(8, dtype=np.float32) + 1):
             raise UnavailableError(f"a kernel ran and gave a wrong result: {answer.tolist()}")
@@ -124,9 +129,9 @@ class CupyBackend:
 class HeldStreamTimer:
     """CUDA events around a call that waits behind a kernel holding the stream.
 
-    Events around a short call on an idle stream measure how slowly the host queues it. Here a kernel spins on a flag in
-    pinned host memory until the host has queued call and events; then the device runs them without a gap. NVBench's
-    blocking kernel is the same idea.
+    Events around a short call on an idle stream measure how slowly the host queues it. Here a kernel spins
+    on a flag in pinned host memory until the host has queued call and events; then the device runs them
+    without a gap. NVBench's blocking kernel is the same idea.
     """
 
     def __init__(self, cupy: Any) -> None:
@@ -165,10 +170,15 @@ def _require_device(cupy: Any) -> None:
         raise UnavailableError(f"CUDA_VISIBLE_DEVICES is {visible!r}: every GPU is hidden from this process")
     packages = installed_distributions()
     if len(packages) > 1:
-        raise UnavailableError(f"{len(packages)} CuPy packages are installed ({', '.join(packages)}); keep one: pip uninstall {' '.join(packages)}, then install one")
+        raise UnavailableError(
+            f"{len(packages)} CuPy packages are installed ({', '.join(packages)}); keep one: "
+            f"pip uninstall {' '.join(packages)}, then install one"
+        )
     try:
         count = cupy.cuda.runtime.getDeviceCount()
-    except Exception as error:  # the binding raises its own classes, and an import error where the driver is missing
+    except (
+        Exception
+    ) as error:  # the binding raises its own classes, and an import error where the driver is missing
         raise UnavailableError(_device_reason(error)) from error
     if count == 0:
         raise UnavailableError("the CUDA driver finds no GPU")
@@ -185,7 +195,12 @@ def _device_reason(error: Exception) -> str:
 
 def _kernel_reason(error: Exception) -> str:
     text = " ".join(str(error).split())
-    if "nvrtc" in text.lower() or "failed to find" in text.lower() or "cuda_fp16.h" in text or "CUDA_PATH" in text:
+    if (
+        "nvrtc" in text.lower()
+        or "failed to find" in text.lower()
+        or "cuda_fp16.h" in text
+        or "CUDA_PATH" in text
+    ):
         return f"a GPU is there, but CuPy cannot compile a kernel ({text[:300]}); {INSTALL_HINT}"
     return f"a kernel did not run: {type(error).__name__}: {text[:300]}"
 
@@ -203,6 +218,10 @@ def create() -> CupyBackend:
     except Exception as error:  # a broken installation raises more than ImportError
         text = " ".join(str(error).split())
         missing = isinstance(error, ModuleNotFoundError) and error.name == "cupy"
-        reason = "CuPy is not installed: pip install cupy-cuda12x" if missing else f"CuPy does not import: {text[:300]}"
+        reason = (
+            "CuPy is not installed: pip install cupy-cuda12x"
+            if missing
+            else f"CuPy does not import: {text[:300]}"
+        )
         raise UnavailableError(reason) from error
     return CupyBackend(cupy)

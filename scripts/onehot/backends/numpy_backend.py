@@ -50,11 +50,16 @@ class NumpyBackend:
 
         wanted = threads or len(os.sched_getaffinity(0))
         self._limits = threadpoolctl.threadpool_limits(wanted, user_api="blas")
-        pools = [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
+        pools = [
+            pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"
+        ]
         return max(pools, default=1)
 
     def free_bytes(self) -> int:
-        """Return the memory that can be had without swapping, within the control group's limit where there is one."""
+        """Return the memory that can be had without swapping.
+
+        Within the control group's limit where there is one.
+        """
         import psutil
 
         return min(int(psutil.virtual_memory().available), _cgroup_free_bytes())
@@ -64,12 +69,15 @@ class NumpyBackend:
         return None
 
     def identity(self) -> dict[str, Any]:
-        """The CPU is described with the host."""
+        """Return nothing: the CPU is described with the host."""
         return {}
 
 
 def _cgroup_free_bytes() -> int:
-    """Bytes left under a version-2 control group's limit: a scheduler's job is killed there, whatever the host has."""
+    """Bytes left under a version-2 control group's limit.
+
+    A scheduler's job is killed there, whatever the host has.
+    """
     try:
         with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as current:
             text = limit.read().strip()

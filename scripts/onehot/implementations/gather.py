@@ -7,7 +7,7 @@ from onehot.variant import CORRECTED, Variant
 
 
 def _output_buffer(backend: Any, variant: Variant, W0: Any) -> tuple[Any, ...]:
-    """The array that every call overwrites: allocated once, outside the clock."""
+    """Allocate the array that every call overwrites, once, outside the clock."""
     return (backend.xp.empty((variant.minibatch, variant.embedding), W0.dtype),)
 
 
@@ -23,8 +23,8 @@ def take(xp: Any, W0: Any, J: Any) -> Any:
     return xp.take(W0, J, axis=0)
 
 
-# NumPy buffers the output in its default mode, raise, which is 2.8 times slower; the indices were range-checked
-# before, so mode clip changes nothing but the time.
+# NumPy buffers the output in its default mode, raise, which is 2.8 times slower; the indices were range-
+# checked before, so mode clip changes nothing but the time.
 @implementation(
     name="take_out", geometry=CORRECTED, reads=INDICES, backends=("numpy",), prepare=_output_buffer
 )

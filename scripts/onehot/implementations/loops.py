@@ -1,4 +1,7 @@
-"""The question's intention as a loop over the minibatch, and the two ways to keep a loop but not the growing array."""
+"""The question's intention as a loop over the minibatch.
+
+With the two ways to keep a loop but not the growing array.
+"""
 
 from typing import Any
 
@@ -7,7 +10,7 @@ from onehot.variant import CORRECTED, Variant
 
 
 def _one_more_result(variant: Variant) -> int:
-    """The rows so far and the grown copy, or the list's rows and the stacked copy, are held at once."""
+    """Count the rows so far beside the grown copy, or the list's rows beside the stacked copy."""
     return variant.result_bytes
 
 
@@ -19,10 +22,13 @@ def _one_more_result(variant: Variant) -> int:
     synchronises=True,
 )
 def loop_vstack(xp: Any, W0: Any, X: Any) -> Any:
-    """Decode one row, ask whether h is still empty, stack the looked-up row under it: m steps, m copies of h."""
+    """Decode one row, ask whether h is still empty, stack the looked-up row under it.
+
+    That makes m steps and m copies of h.
+    """
     h = xp.zeros(1)
     for x in X:
-        if not h.any():
+        if not h.any():  # noqa: SIM108  (the question's own form)
             h = W0[xp.argmax(x)].reshape(1, -1)
         else:
             h = xp.vstack((h, W0[xp.argmax(x)]))

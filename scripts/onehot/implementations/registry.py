@@ -1,4 +1,7 @@
-"""The one registry of implementations. Importing it imports no array library: planning a study stays cheap."""
+"""The one registry of implementations. Importing it imports no array library.
+
+Planning a study stays cheap.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,7 +16,10 @@ CSR = "csr"
 HOST_INDICES = "host_indices"
 PINNED_INDICES = "pinned_indices"
 FIRST_POSITIONS = "first_positions"
-"""Of each of the E tokens, the first place in the batch that holds it: the indices of the published geometry."""
+"""Of each of the E tokens, the first place in the batch that holds it.
+
+The indices of the published geometry.
+"""
 
 READS = (ONE_HOT, INDICES, CSR, HOST_INDICES, PINNED_INDICES, FIRST_POSITIONS)
 
@@ -38,7 +44,8 @@ class Implementation:
     temporaries : bytes it holds at its peak beyond W0, the minibatch and one result.
     synchronises : it waits for the device inside the call, so its device time cannot be held and measured.
     threaded : its time depends on a thread count, which the sweep then varies.
-    minibatches_per_call : G; over 1, a call takes J of shape (G, m), returns G results, and its time is divided by G.
+    minibatches_per_call : G; over 1, a call takes J of shape (G, m), returns G results, and its time is
+        divided by G.
     """
 
     name: str
@@ -126,7 +133,9 @@ def entries() -> Iterator[tuple[str, Implementation]]:
 def find(name: str, backend: str) -> Implementation | None:
     """Return the implementation of that name on that backend; None where the backend does not run it."""
     if not any(known == name for known, _ in _REGISTRY):
-        raise StudyError(f"implementation {name!r} is unknown{nearest(name, names())}; known: {', '.join(names())}")
+        raise StudyError(
+            f"implementation {name!r} is unknown{nearest(name, names())}; known: {', '.join(names())}"
+        )
     return _REGISTRY.get((name, backend))
 
 
@@ -141,5 +150,7 @@ def get(name: str, backend: str) -> Implementation:
     entry = find(name, backend)
     if entry is None:
         where = sorted(b for n, b in _REGISTRY if n == name)
-        raise StudyError(f"implementation {name!r} does not run on backend {backend!r}; it runs on {', '.join(where)}")
+        raise StudyError(
+            f"implementation {name!r} does not run on backend {backend!r}; it runs on {', '.join(where)}"
+        )
     return entry
