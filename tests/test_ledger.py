@@ -90,7 +90,7 @@ class FakeCupti:
 
 
 def published_minibatch():
-    """The records of one published CuPy minibatch on an H200, as CUPTI gave them (FACTS.md)."""
+    """The records of one published CuPy minibatch on an H200, as CUPTI gave them."""
     argmax = [kernel("cupy_argmax__float64_int64")] * 300
     take = [kernel("cupy_take_scalar")] * 300
     anys = [kernel("cupy_any__float64_bool"), *[kernel("cupy_any__float32_bool")] * (2 * 299)]

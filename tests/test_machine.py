@@ -199,7 +199,8 @@ def test_software_describes_numpy_and_the_threads_in_force() -> None:
     assert software["numpy"]["version"] == sys.modules["numpy"].__version__
     if software["numpy"]["blas"]:
         assert software["numpy"]["blas"]["num_threads"] == 1
-    assert all("/" not in pool["library"].removeprefix("numpy.libs/") for pool in software["thread_pools"])
+    # A wheel's own folder may stand before the name (SciPy brings a BLAS too); none of this machine does.
+    assert all(re.fullmatch(r"([a-z]+\.libs/)?[^/]+", pool["library"]) for pool in software["thread_pools"])
 
 
 def test_software_does_not_import_what_it_describes() -> None:

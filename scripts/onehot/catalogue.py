@@ -5,17 +5,6 @@ Names, captions and categories of tables and figures. Importing this imports no 
 
 from dataclasses import dataclass
 
-PACKAGES = {
-    "numpy": ("numpy", "scipy"),
-    "cupy": ("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "numpy"),
-    "numba": ("numba", "numpy"),
-    "torch_cpu": ("torch",),
-    "torch_cuda": ("torch",),
-    "jax_cpu": ("jax", "jaxlib"),
-    "jax_cuda": ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin"),
-}
-"""Packages whose versions decide whether a backend runs."""
-
 
 @dataclass(frozen=True)
 class Item:

@@ -5,13 +5,10 @@ from typing import Any
 
 import pandas as pd
 
+from onehot import frames
 from onehot.presentation import ABSENT, NAMES, PRESENTED, interval_text, seconds_text, significant
 
 Row = dict[str, Any]
-
-
-def _rows(frame: pd.DataFrame) -> list[Row]:
-    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
 
 
 def _who(row: Row) -> Row:
@@ -62,7 +59,7 @@ def ladder(frame: pd.DataFrame) -> pd.DataFrame:
             "of the loop": _percent(row["share"]),
             "verdict": row["verdict"],
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 
@@ -89,7 +86,7 @@ def ledger(frame: pd.DataFrame) -> pd.DataFrame:
             "page faults": _count(row["page_faults"]),
             "remark": row["reason"],
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 
@@ -108,7 +105,7 @@ def kernels(frame: pd.DataFrame) -> pd.DataFrame:
             "launches": _count(row["launches"]),
             "device time of all": seconds_text(row["device_seconds"]),
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 
@@ -127,7 +124,7 @@ def prediction(frame: pd.DataFrame) -> pd.DataFrame:
             "of it bytes": seconds_text(row["bytes_seconds"]),
             "remark": row["reason"],
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 
@@ -144,7 +141,7 @@ def accuracy(frame: pd.DataFrame) -> pd.DataFrame:
             "within 25 %": _percent(row["within_25_percent"]),
             "within a factor of 2": _percent(row["within_factor_2"]),
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 
@@ -158,7 +155,7 @@ def predicted_crossover(frame: pd.DataFrame) -> pd.DataFrame:
             "predicted": row["predicted_description"],
             "measured": row["measured_description"],
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 
@@ -174,7 +171,7 @@ def transfers(frame: pd.DataFrame) -> pd.DataFrame:
             "verdict": row["verdict"],
             "overtakes NumPy at minibatch": row["crossover"],
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 
@@ -189,7 +186,7 @@ def boundary(frame: pd.DataFrame) -> pd.DataFrame:
             "minibatch": row["minibatch"],
             **{f"largest V, {name}": _count(row[name]) for name in wide.columns},
         }
-        for row in _rows(wide.reset_index())
+        for row in frames.records(wide.reset_index())
     )
 
 
@@ -208,7 +205,7 @@ def contrasts(frame: pd.DataFrame) -> pd.DataFrame:
             "verdict": row["verdict"],
             "distinct rows": _distinct(row),
         }
-        for row in _rows(frame)
+        for row in frames.records(frame)
     )
 
 

@@ -7,7 +7,7 @@ variant of the study.
 A limit is one function below: it builds its arrays and returns the call to time. The decorator says its
 kind, its unit and its clocks. ``names`` lists them on a machine without a GPU.
 
-Clocks (METHOD.md; ``clocks.py``): ``throughput`` is k calls back to back and one synchronisation, divided
+Clocks (see ``clocks.py``): ``throughput`` is k calls back to back and one synchronisation, divided
 by k; ``enqueue`` is the host's part of them; ``latency`` is one call from an idle stream to an idle stream;
 ``device`` is CUDA events around launches queued back to back behind a first one, so that no gap of the host
 is between them.
@@ -92,7 +92,7 @@ CACHED_BYTES = 128 * 1024
 """Size of each of the two buffers of the CPU's copy in cache: a core's L2 holds both."""
 
 L2_READ_BYTES = 12 << 30
-"""Read by one launch of the L2 limit: about 2 ms at the 6.4 TB/s seen on an H200 (FACTS.md)."""
+"""Read by one launch of the L2 limit: about 2 ms at the 6.4 TB/s seen on an H200."""
 
 DEVICE_SAMPLE_SECONDS = 2e-3
 MOST_CALLS = 100_000

@@ -90,7 +90,7 @@ OUTLIER_FENCE = 3.0
 """Interquartile ranges beyond the quartiles: Tukey's outer fence (Exploratory Data Analysis, 1977)."""
 
 SMALLEST_SPREAD = 0.01
-"""A difference under 1 % may be the timer's own: a sample is at least 100 times that (METHOD.md)."""
+"""A difference under 1 % may be the timer's own: a sample is at least 100 times that."""
 
 
 class InvalidSamplesError(StudyError):

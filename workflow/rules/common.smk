@@ -16,7 +16,7 @@ if not (STUDY_ROOT / "scripts").is_dir():
     STUDY_ROOT = STUDY_ROOT.parent
 sys.path.insert(0, str(STUDY_ROOT / "scripts"))
 
-from onehot import catalogue, code_hash, implementations, recovery
+from onehot import catalogue, code_hash, installation, implementations, recovery
 from onehot import config as configuration
 from onehot.backends import registry as backends
 from onehot.errors import StudyError
@@ -38,7 +38,7 @@ if workflow.is_main_process:
 def machine_label():
     """The configured label, or the host's name where none is given."""
     host = re.sub(r"[^A-Za-z0-9._-]", "-", platform.node().split(".")[0]) or "machine"
-    return STUDY.machine or ("this-" + host if host == "reference" else host)
+    return STUDY.machine or (f"this-{host}" if host == "reference" else host)
 
 
 MACHINE = machine_label()
@@ -141,23 +141,6 @@ def code_hashes():
 def backends_named():
     """Backends of the main sweep and of the further ones."""
     return sorted({variant.backend for variant in VARIANTS})
-
-
-def installation(backend):
-    """What decides whether a backend runs and can change between two runs; a change asks the backend again."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    def installed(name):
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            return None
-
-    return {
-        "packages": {name: installed(name) for name in catalogue.PACKAGES[backend]},
-        "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES"),
-        "driver": os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg"),
-    }
 
 
 def limits_study(backend):
@@ -317,3 +300,68 @@ def described(path, item, kind, in_report):
         category=item.category,
         labels={kind.removesuffix("s"): item.title},
     )
+
+
+def first_invocation(wildcards):
+    """Where invocation 0 left its record: a variant that it gave up is not tried again.
+
+    A parameter and no input: Snakemake measures a job again for a changed parameter only where none of its inputs is
+    about to be made anew.
+    """
+    return (
+        None if wildcards.invocation == "0" else record_path(variant_of(wildcards), 0)
+    )
+
+
+def traced_variant(wildcards):
+    """The variant whose one call is counted."""
+    return configuration.single_variant(
+        STUDY, wildcards.implementation, wildcards.backend, STUDY.trace.minibatch
+    )
+
+
+def tracing_study(wildcards):
+    """Which code counts; see ``study``."""
+    entry = implementations.get(wildcards.implementation, wildcards.backend)
+    modules = ("onehot.ledger", backends.MODULES[wildcards.backend], entry.module)
+    return {"code_hash": code_hash.modules_hash(modules)}
+
+
+def cupti_version():
+    """The counter's version: installing one counts again."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("cupti-python")
+    except PackageNotFoundError:
+        return None
+
+
+def ledger_records(present):
+    """The ledger of every implementation that the study measures on a backend that runs here."""
+    if not STUDY.trace:
+        return []
+    pairs = {
+        (variant.backend, variant.implementation)
+        for variant in VARIANTS
+        if variant.backend in present
+    }
+    return [
+        f"{RECORDS}/ledger/{backend}/{name}.json" for backend, name in sorted(pairs)
+    ]
+
+
+def tables_read(wildcards):
+    """The tables that figures read."""
+    return [f"{wildcards.results}/tables/{name}.csv" for name in catalogue.DRAWN_TABLES]
+
+
+def figure_outputs(results):
+    """Figure files; the scalable ones go into the report."""
+    return [
+        described(
+            f"{results}/figures/{item.name}.{ending}", item, "figures", ending == "svg"
+        )
+        for item in catalogue.FIGURES
+        for ending in item.formats
+    ]

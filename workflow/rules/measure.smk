@@ -1,14 +1,3 @@
-def first_invocation(wildcards):
-    """Where invocation 0 left its record: a variant that it gave up is not tried again.
-
-    A parameter and no input: Snakemake measures a job again for a changed parameter only where none of its inputs is
-    about to be made anew.
-    """
-    return (
-        None if wildcards.invocation == "0" else record_path(variant_of(wildcards), 0)
-    )
-
-
 rule measure:
     output:
         f"{RECORDS}/measurements/{SWEEP.wildcard_pattern}/invocation~{{invocation}}.json",

@@ -11,7 +11,7 @@ rule probe:
     params:
         study={},
         timeout_seconds=STUDY.sampling.timeout_seconds,
-        installed=lambda wildcards: installation(wildcards.backend),
+        installed=lambda wildcards: installation.found(wildcards.backend),
     message:
         "asking backend {wildcards.backend} for one kernel"
     script:
