@@ -19,7 +19,7 @@ NAMES = ("ladder", "prediction", "ledger", "boundary")
 
 
 def drawable(backends=("numpy", "cupy")):
-    """Frames of a study with the published loop's ladder as once seen on an H200, a ledger, and costs for a few predictions."""
+    """Frames with a ladder as once seen on an H200, a ledger, and costs for a few predictions."""
     times = {
         variant(name, backend): seconds
         for backend in backends

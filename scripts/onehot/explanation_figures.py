@@ -5,6 +5,7 @@ They are registered beside the others in ``figures.FIGURES`` by importing this m
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from onehot import theme
 from onehot.figures import absences
 from onehot.figures.registry import figure
-from onehot.frames import Frames
+from onehot.frames import Frames, records
 from onehot.presentation import NAMES, seconds_text, significant
 from onehot.variant import GEOMETRIES
 
@@ -151,7 +152,8 @@ def _bar(axes: Axes, place: int, row: dict[str, object], whole: float) -> None:
         if math.isfinite(low) and math.isfinite(high):
             axes.plot([seconds + low, seconds + high], [place, place], color=theme.INK, lw=1.0)
         sign = "−" if removed >= 0 else "+"
-        text = f"{sign}{seconds_text(abs(removed))} ({100 * _number(row['share']):.0f} %)"
+        share = abs(round(100 * _number(row["share"])))
+        text = f"{sign}{seconds_text(abs(removed))} ({share} %)"
     end = max(seconds, seconds + removed) if math.isfinite(removed) else seconds
     axes.annotate(
         text, (min(end, whole), place), (4, 0), textcoords="offset points", va="center", size=theme.SMALL,
@@ -188,7 +190,8 @@ def prediction(frames: Frames) -> Figure:
         subtitle=absences.subtitle(frames, "calls back to back, one synchronisation", "every variant"),
         notes=[
             "Line: predicted as measured; band: within 25 %; dotted: a factor of two. Below the line a "
-            f"cost is missing from the model. The {NAMED_WORST} farthest are named.",
+            "cost is missing from the model.",
+            *(note for name in BACKENDS for note in _farthest_note(rows[rows["backend"] == name], name)),
             *([f"{len(unpredicted)} variants are not predicted: see the table."] if len(unpredicted) else []),
         ],
         margins=theme.Margins(left=0.78, right=0.25, across=0.35),
@@ -211,19 +214,31 @@ def _predictions(axes: Axes, rows: pd.DataFrame, span: Sequence[float]) -> None:
             group["measured"], group["predicted"], look.marker, color=look.colour, ms=4.5, mew=1, ls="",
             gid=f"point:{name}",
         )  # fmt: skip
-    off = np.abs(np.log(rows["ratio"]))
-    for row in rows.loc[off.sort_values(ascending=False).index[:NAMED_WORST]].to_dict("records"):
-        left = row["measured"] < ends[0] ** 0.65 * ends[1] ** 0.35
+    for place, row in enumerate(_farthest(rows), start=1):
+        spot = (row["measured"], row["predicted"])
+        axes.plot(*spot, "o", ms=9, mfc="none", mec=theme.INK, mew=0.8, gid="farthest")
+        # Away from the line, where there is room.
+        side = -1 if row["ratio"] < 1 else 1
         axes.annotate(
-            f"{row['implementation']}, m = {row['minibatch']:g}: {significant(row['ratio'], 2)}×",
-            (row["measured"], row["predicted"]),
-            (6 if left else -6, -7),
-            textcoords="offset points",
-            ha="left" if left else "right",
-            size=theme.SMALL,
-            color=theme.look(str(row["implementation"])).colour,
-            gid="label",
-        )
+            str(place), spot, (-8 * side, 8 * side), textcoords="offset points",
+            ha="center", va="center", size=theme.SMALL, gid="label",
+        )  # fmt: skip
+
+
+def _farthest(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the predictions that are farthest from what was measured, the farthest first."""
+    off = np.abs(np.log(rows["ratio"])).sort_values(ascending=False, kind="stable")
+    return records(rows.loc[off.index[:NAMED_WORST]])
+
+
+def _farthest_note(rows: pd.DataFrame, backend: str) -> list[str]:
+    """Name the numbered points of a panel: beside them, names would cover one another."""
+    named = [
+        f"{place} {row['implementation']} at {absences.at_size(row['minibatch'])}: "
+        f"{significant(row['ratio'], 2)}×"
+        for place, row in enumerate(_farthest(rows), start=1)
+    ]
+    return [f"Farthest on {absences.title_of(backend)}: {'; '.join(named)}."] if named else []
 
 
 # The ledger ---------------------------------------------------------------------------------------
@@ -247,7 +262,11 @@ def ledger(frames: Frames) -> Figure:
         drawn,
         title="What one call asks of the GPU and its driver",
         subtitle=absences.subtitle(frames, "one call and one synchronisation, warm", _sizes(rows)),
-        notes=[*_uncounted(frames), "A count of none has its marker on the left edge."],
+        notes=[
+            *_uncounted(frames),
+            "A count of none has its marker on the left edge.",
+            "Calls of CUDA's runtime are counted apart: see the table.",
+        ],
         margins=theme.Margins(left=1.75, right=0.25, below=0.85, above=0.08),
     )
     return drawn
@@ -266,7 +285,9 @@ def _counts(axes: Axes, rows: pd.DataFrame, order: list[str]) -> None:
         known = rows[rows[column].notna()]
         places = [order.index(name) for name in known["implementation"]]
         counts = known[column].clip(lower=0.6)
-        axes.plot(counts, places, marker, color=colour, ms=4.5, mew=1.2, ls="", clip_on=False, gid=column)
+        # Launches are calls of the driver: the two counts are often one, and a hollow marker hides nothing.
+        hollow = {"mfc": "none", "ms": 8} if column == "driver_calls" else {"ms": 4.5}
+        axes.plot(counts, places, marker, color=colour, mew=1.2, ls="", clip_on=False, gid=column, **hollow)
     handles = [
         Line2D([], [], marker=marker, color=colour, ls="", label=text)
         for text, marker, colour in COUNTED.values()

@@ -134,18 +134,26 @@ def unmeasured_notes(frames: Frames, rows: pd.DataFrame) -> list[str]:
     return notes
 
 
+MOST_NAMED = 4
+"""Implementations that are missing at every size: more are counted, for the status table names them all."""
+
+
 def sizes_lost(lost: pd.DataFrame, known: pd.DataFrame) -> list[str]:
-    """Name, for each implementation, the minibatches that are missing: all, from one on, or each."""
-    return [
-        _sizes_of(name, sorted(set(rows["minibatch"])), known)
-        for name, rows in tables.by(lost, "implementation")
-    ]
+    """Name the minibatches that are missing of each implementation, then those that are missing wholly."""
+    partly, wholly = [], []
+    for name, rows in tables.by(lost, "implementation"):
+        missing = sorted(set(rows["minibatch"]))
+        every = sorted(set(known.loc[known["implementation"] == name, "minibatch"]))
+        if missing == every:
+            wholly.append(f"{name} at any m")
+        else:
+            partly.append(_sizes_of(name, missing, every))
+    if len(wholly) > MOST_NAMED:
+        wholly = [f"{len(wholly)} more implementations at any m"]
+    return partly + wholly
 
 
-def _sizes_of(name: str, missing: list[float], known: pd.DataFrame) -> str:
-    every = sorted(set(known.loc[known["implementation"] == name, "minibatch"]))
-    if missing == every:
-        return f"{name} at any m"
+def _sizes_of(name: str, missing: list[float], every: list[float]) -> str:
     if len(missing) > 1 and missing == every[-len(missing) :]:
         return f"{name} from {at_size(missing[0])}"
     return f"{name} at {', '.join(at_size(size) for size in missing)}"
