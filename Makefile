@@ -31,9 +31,10 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 .NOTPARALLEL:
 .PHONY: study test lint reference environment lock wheels clean
 
-# What a killed run left half done is done again, without a further argument.
+# What a killed run left half done is done again, without a further argument. A profile in ARGS takes the default's place.
 study: environment
-	$(BIN)/snakemake --cores 1 --rerun-incomplete $(ARGS)
+	$(BIN)/snakemake --cores 1 --rerun-incomplete \
+	  $(if $(findstring profile,$(ARGS)),,--workflow-profile workflow/profiles/default) $(ARGS)
 
 reference: environment
 	$(BIN)/snakemake --cores 1 --rerun-incomplete reference $(ARGS)

@@ -1,14 +1,15 @@
 """Rule measure: time one invocation of one variant and write its record.
 
 A supervisor takes the machine's lock and forks the measuring process, so a variant that crashes, is killed
-or never ends still has a record that says so. Later invocations of a variant that invocation 0 found too
-slow or too large are not tried again.
+or never ends still has a record that says so. Later invocations learn from invocation 0: a variant that it
+found too slow or too large is not tried again, and one that it measured is not probed again.
 
 Reads the record of invocation 0, for the later ones, where it is there already. Output: one JSON record.
 """
 
 import dataclasses
 import json
+import statistics
 import sys
 import time
 from collections.abc import Mapping
@@ -30,9 +31,14 @@ def main(
     record_path: Path,
 ) -> None:
     """Write the record of one invocation of one variant."""
-    record = _given_up(first, variant, invocation, settings, study)
-    if record is None:
-        outcome = supervised(lambda: _measure(variant, invocation, settings, study), settings.timeout_seconds)
+    earlier = _earlier(first, settings, study)
+    if earlier is not None and earlier["status"] == "skipped":
+        record = _given_up(earlier, variant, invocation, study)
+    else:
+        known = _known_seconds(earlier)
+        outcome = supervised(
+            lambda: _measure(variant, invocation, settings, study, known), settings.timeout_seconds
+        )
         record = outcome.answer or {
             **blank_record(variant, invocation, study),
             "status": outcome.status,
@@ -43,7 +49,7 @@ def main(
 
 
 def _measure(
-    variant: Variant, invocation: int, settings: Settings, study: Mapping[str, Any]
+    variant: Variant, invocation: int, settings: Settings, study: Mapping[str, Any], known: float | None
 ) -> dict[str, Any]:
     """Import in the measuring process alone.
 
@@ -52,26 +58,34 @@ def _measure(
     started = time.perf_counter()
     from onehot.measurement import measure
 
-    return measure(variant, invocation, settings, study, started)
+    return measure(variant, invocation, settings, study, started, known)
+
+
+def _earlier(first: Path | None, settings: Settings, study: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the record of invocation 0 where it is there, under the same settings and of the same code."""
+    if first is None or not first.exists():
+        return None
+    earlier: dict[str, Any] = json.loads(first.read_text())
+    same = earlier.get("settings") == dataclasses.asdict(settings) and earlier["study"] == _of_record(study)
+    return earlier if same else None
 
 
 def _given_up(
-    first: Path | None, variant: Variant, invocation: int, settings: Settings, study: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """Return the record of a variant that invocation 0 gave up under the same settings and code.
-
-    None for all others.
-    """
-    if first is None or not first.exists():
-        return None
-    earlier = json.loads(first.read_text())
-    same = earlier.get("settings") == dataclasses.asdict(settings) and earlier["study"] == _of_record(study)
-    if earlier["status"] != "skipped" or not same:
-        return None
+    earlier: Mapping[str, Any], variant: Variant, invocation: int, study: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the record of a variant that invocation 0 gave up."""
     kept = {
         key: earlier[key] for key in ("status", "reason", "skip", "settings", "provenance") if key in earlier
     }
     return {**blank_record(variant, invocation, study), **kept}
+
+
+def _known_seconds(earlier: Mapping[str, Any] | None) -> float | None:
+    """Return the median time of a call of invocation 0; None where it measured nothing."""
+    if earlier is None or earlier["status"] != "ok":
+        return None
+    a_minibatch = statistics.median(earlier["clocks"]["throughput"]["seconds"])
+    return float(a_minibatch * earlier["minibatches_per_call"])
 
 
 def _of_record(study: Mapping[str, Any]) -> dict[str, Any]:

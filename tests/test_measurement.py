@@ -130,6 +130,41 @@ def test_a_slow_variant_is_given_up_on_its_probes_with_prediction_and_limit(plan
     assert "predicted to take" in read.reason and not read.clocks
 
 
+def test_a_variant_that_an_earlier_invocation_timed_is_not_probed_again(planted, monkeypatch):
+    seen = []
+
+    @planted
+    def watched(xp, W0, J):
+        seen.append(len(J))
+        return W0[J]
+
+    watched_variant = variant("watched", minibatch=5000)
+    measurement.measure(watched_variant, 0, QUICK, STUDY, time.perf_counter())
+    assert min(seen) < 5000
+    seen.clear()
+    measurement.measure(watched_variant, 1, QUICK, STUDY, time.perf_counter(), known_seconds=1e-4)
+    assert set(seen) == {5000}
+
+
+def test_one_call_that_outlasts_the_budget_is_made_once_for_both_clocks_of_a_library_that_queues_nothing(
+    planted,
+):
+    calls = []
+
+    @planted
+    def slow(xp, W0, J):
+        calls.append(1)
+        time.sleep(0.05)
+        return W0[J]
+
+    settings = dataclasses.replace(QUICK, budget_seconds=0.02)
+    slow_variant = variant("slow")
+    record = measurement.measure(slow_variant, 1, settings, STUDY, time.perf_counter(), known_seconds=0.05)
+    read = MeasurementRecord.model_validate(record)
+    assert read.clocks["latency"] == read.clocks["throughput"] and read.clocks["latency"].stopped == "single"
+    assert len(calls) == 2  # the check, and the sample
+
+
 def test_a_variant_larger_than_memory_is_skipped_with_both_numbers(monkeypatch):
     """dense_dot at m = 65 536, V = 50 000 in float64 wants 26.2 GB for one matrix alone."""
     monkeypatch.setattr("onehot.backends.numpy_backend.NumpyBackend.free_bytes", lambda self: 16 * 10**9)
