@@ -470,7 +470,7 @@ def test_further_sweeps_do_not_mix_with_the_main_one(study: Frames) -> None:
     other = study.summary[study.summary["implementation"] == "take"].assign(dtype="float64")
     drawn = figures.FIGURES["time"](dataclasses.replace(study, summary=pd.concat([study.summary, other])))
     assert marks(drawn, "line:") == len(throughput(study))
-    assert "Other settings of the study stand in the tables" in words(drawn)
+    assert "Other settings and steps of the study stand" in words(drawn)
 
 
 def test_an_implementation_means_one_look_in_every_figure() -> None:

@@ -37,6 +37,9 @@ COUNTED = {
 FORMS = {"one-hot": ("#b2182b", "-"), "CSR": ("#c2449b", "-"), "indices": ("#0b55b5", ":")}
 """Colour and line of each form of a minibatch; what lies on another line is dotted."""
 
+SAVED, ADDED = "#0b55b5", "#d6604d"
+"""Colours of what a rung of the ladder saves and of what it costs more."""
+
 LONGEST_CAUSE = 40
 """Characters of a cause that fit beside a panel."""
 
@@ -98,8 +101,8 @@ def ladder(frames: Frames) -> Figure:
         title="What each cause costs: seconds that its removal saves, a minibatch",
         subtitle=absences.subtitle(frames, "calls back to back, one synchronisation", _sizes(rows)),
         notes=[
-            "Each bar reaches from the time with the cause to the time without it; the grey bar is what "
-            "is left.",
+            "Blue reaches from the time with the cause to the time without it, red from the time before to a "
+            "longer one after; grey is what is left.",
             f"Lines: {frames.interval} of what is saved. The scales of the two backends differ.",
         ],
         margins=theme.Margins(left=2.35, right=0.2, across=0.25, down=0.75),
@@ -140,13 +143,13 @@ def _cause(text: str) -> str:
 
 
 def _bar(axes: Axes, place: int, row: dict[str, object], whole: float) -> None:
-    """Draw one rung: what is left in grey, what was removed in the colour of the rung that removed it."""
+    """Draw one rung: what is left in grey, what was removed in colour, what was added in a paler one."""
     seconds, removed = _number(row["seconds"]), _number(row["removed"])
     left = min(seconds, seconds + (removed if math.isfinite(removed) else 0))
     axes.barh(place, left, 0.62, color="#d8d8d8", gid="left")
     text = seconds_text(seconds)
     if math.isfinite(removed):
-        colour = theme.look(str(row["implementation"])).colour if removed > 0 else theme.FAINT
+        colour = SAVED if removed > 0 else ADDED
         axes.barh(place, abs(removed), 0.62, left=left, color=colour, gid="removed")
         low, high = _number(row["removed_low"]), _number(row["removed_high"])
         if math.isfinite(low) and math.isfinite(high):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from onehot import implementations
 from onehot.variant import COLUMNS
 
 TEXT = [
@@ -145,12 +146,22 @@ class Slice:
     notes: list[str]
 
 
+APART = ("ladder", "transfers", "training")
+"""Modules whose implementations answer a question of their own."""
+
+
+def _apart() -> set[str]:
+    """Return the implementations that the comparison of lookups leaves to figures and tables of their own."""
+    return {entry.name for _, entry in implementations.entries() if entry.module.split(".")[-1] in APART}
+
+
 def main_slice(frame: pd.DataFrame) -> Slice:
     """Keep the setting that most rows share, products on all cores, and say so.
 
     An implementation that was never measured in that setting (the published geometry knows no Zipf law) keeps
-    its own commonest one.
+    its own commonest one. Implementations that a figure or table of their own shows (`APART`) are left out.
     """
+    whole, frame = len(frame), frame[~frame["implementation"].isin(_apart())]
     if frame.empty:
         return Slice(frame, "", [])
     common = _commonest(frame)
@@ -159,8 +170,8 @@ def main_slice(frame: pd.DataFrame) -> Slice:
     ]
     chosen = pd.concat(kept).sort_index()
     notes = []
-    if len(chosen) < len(frame):
-        notes.append("Other settings of the study stand in the tables.")
+    if len(chosen) < whole:
+        notes.append("Other settings and steps of the study stand in figures of their own and in the tables.")
     rows, threaded = _most_threads(chosen, "threads", ["geometry", "backend", "implementation"])
     if threaded:
         names = ", ".join(threaded)

@@ -131,10 +131,17 @@ def headline(frame: pd.DataFrame) -> pd.DataFrame:
             if row["source"] != "extrapolated"
             else interval_text(row["seconds"], row["low"], row["high"], seconds_text),
             "a minibatch": seconds_text(row["seconds_per_minibatch"]),
-            "remark": row["reason"],
+            "remark": row["reason"] + _span(row),
         }
         for row in frames.records(frame)
     )
+
+
+def _span(row: dict[str, Any]) -> str:
+    """Say how far apart single samples lie: a whole run is one process, the interval is that of a median."""
+    if row["source"] != "extrapolated":
+        return ""
+    return f"; its samples span {seconds_text(row['fastest'])} to {seconds_text(row['slowest'])}"
 
 
 def cold_start(frame: pd.DataFrame) -> pd.DataFrame:

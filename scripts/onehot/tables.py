@@ -366,7 +366,7 @@ def headline(results: Results, samples: Samples) -> pd.DataFrame:
         key = record.variant.identity(), clocks.THROUGHPUT
         if key in samples:
             rows.append(_extrapolated_row(record, samples[key], results.rule))
-    frame = pd.DataFrame(rows, columns=[*HEADLINE, "status", "reason"])
+    frame = pd.DataFrame(rows, columns=[*HEADLINE, "fastest", "slowest", "status", "reason"])
     frame.insert(len(HEADLINE), "seconds_per_minibatch", frame["seconds"] / frame["minibatches"])
     return frame.sort_values(["implementation", "backend", "source"], kind="stable", ignore_index=True)
 
@@ -408,6 +408,8 @@ def _extrapolated_row(
         "seconds": one.median * count,
         "low": one.low * count,
         "high": one.high * count,
+        "fastest": one.minimum * count,
+        "slowest": max(float(seconds.max()) for seconds in invocations) * count,
         "status": "ok",
         "reason": f"median of the sampled minibatches x {count}",
     }

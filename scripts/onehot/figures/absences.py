@@ -29,7 +29,7 @@ def title_of(backend: str) -> str:
 
 def at_size(minibatch: float) -> str:
     """Return ``m = 2048`` in one piece: no line breaks inside it."""
-    return f"m\u00a0=\u00a0{minibatch:g}"
+    return f"m\u00a0=\u00a0{minibatch:.0f}"
 
 
 def subtitle(frames: Frames, *parts: str) -> str:
@@ -44,8 +44,9 @@ def in_order(backends: Iterable[str]) -> list[str]:
 
 
 def backends_asked(frames: Frames) -> list[str]:
-    """Return the backends that the study asked for; NumPy and CuPy where it asked for none."""
-    return in_order({*frames.summary["backend"], *frames.status["backend"]} or BACKENDS)
+    """Return NumPy and CuPy as far as the study asked for them; where it asked for neither, what it did."""
+    asked = {*frames.summary["backend"], *frames.status["backend"]} or set(BACKENDS)
+    return in_order(asked & set(BACKENDS) or asked)
 
 
 def geometries_asked(frames: Frames) -> list[str]:
