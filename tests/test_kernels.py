@@ -30,8 +30,8 @@ extern "C" void run(const PIECE* W, const INDEX* J, PIECE* h, long long total, u
 compiled = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
 
 
-def variant(m=1000, V=50, E=300, dtype="float32", index_dtype="int64"):
-    return Variant("corrected", "cupy", "raw_kernel", m, V, E, dtype, index_dtype, "uniform", 0.0, "C", 1)
+def variant(name="raw_kernel", m=1000, V=50, E=300, dtype="float32", index_dtype="int64"):
+    return Variant("corrected", "cupy", name, m, V, E, dtype, index_dtype, "uniform", 0.0, "C", 1)
 
 
 def on_the_host(folder, one, unroll):
@@ -135,6 +135,13 @@ def test_take_wide_gathers_bit_for_bit():
 def test_the_graph_counts_its_minibatches_and_its_memory():
     entry = implementations.get("cuda_graph", "cupy")
     assert entry.minibatches_per_call == kernels.GRAPH_MINIBATCHES
-    one = variant(m=2048)
+    one = variant("cuda_graph", m=2048)
     each = one.result_bytes + 2048 * 8
     assert entry.temporaries(one) + 2 * one.result_bytes == kernels.GRAPH_MINIBATCHES * each
+
+
+def test_a_group_is_as_large_as_its_results_may_be_together():
+    entry = implementations.get("cuda_graph", "cupy")
+    groups = {m: entry.group(variant("cuda_graph", m=m)) for m in (1, 2048, 131_072, 1_048_576, 10**8)}
+    assert groups == {1: 100, 2048: 100, 131_072: 13, 1_048_576: 1, 10**8: 1}
+    assert implementations.get("take", "cupy").group(variant("take", m=1)) == 1

@@ -27,10 +27,9 @@ def full_run(
     shows.
     """
     entry = implementations.get(variant.implementation, variant.backend)
-    if entry.minibatches_per_call > 1:
+    if entry.grouped:
         raise StudyError(
-            f"{entry.name} serves {entry.minibatches_per_call} minibatches a call; "
-            "a full run counts single ones"
+            f"{entry.name} serves {entry.group(variant)} minibatches a call; a full run counts single ones"
         )
     backend = backends.load(variant.backend)
     backend.probe()

@@ -406,7 +406,7 @@ def trace(variant: Variant, settings: Settings, study: Mapping[str, Any]) -> dic
     return {
         "status": "ok",
         "reason": "",
-        "minibatches_per_call": entry.minibatches_per_call,
+        "minibatches_per_call": entry.group(variant),
         **ledger,
         "provenance": known,
         "run": {"start_utc": begin, "end_utc": end},

@@ -94,7 +94,7 @@ def measure(
             "prepare_seconds": prepared.prepare_seconds,
             "first_call_seconds": prepared.first_call_seconds,
         }
-        record |= _timed(backend, entry, prepared, expected or 0.0, settings)
+        record |= _timed(backend, entry, entry.group(variant), prepared, expected or 0.0, settings)
         record["status"] = "ok"
     record["run"] = {"start_utc": begin, "end_utc": machine.utc_now()}
     record["provenance"]["after"] = state(backend)
@@ -185,7 +185,12 @@ def extrapolate(probes: list[tuple[int, float]], minibatch: int) -> float | None
 
 
 def _timed(
-    backend: Backend, entry: Implementation, prepared: Prepared, expected_seconds: float, settings: Settings
+    backend: Backend,
+    entry: Implementation,
+    group: int,
+    prepared: Prepared,
+    expected_seconds: float,
+    settings: Settings,
 ) -> dict[str, Any]:
     rotation = clocks.Rotation(prepared.calls)
     gc.collect()
@@ -197,14 +202,14 @@ def _timed(
             estimate = expected_seconds
         else:
             estimate = _warm_up(backend, rotation, settings.warmup_seconds)
-        series, absent = _every_clock(backend, entry, rotation, estimate, settings)
+        series, absent = _every_clock(backend, entry, group, rotation, estimate, settings)
     finally:
         gc.enable()
     return {
         "clocks": {name: dataclasses.asdict(one) for name, one in series.items()},
         "absent": absent,
         "index_sets": len(prepared.tokens),
-        "minibatches_per_call": entry.minibatches_per_call,
+        "minibatches_per_call": group,
         "distinct_rows": [int(np.unique(J).size) for J in prepared.tokens],
         "build_seconds": prepared.build_seconds,
     }
@@ -219,9 +224,14 @@ def _warm_up(backend: Backend, rotation: clocks.Rotation, seconds: float) -> flo
 
 
 def _every_clock(
-    backend: Backend, entry: Implementation, rotation: clocks.Rotation, estimate: float, settings: Settings
+    backend: Backend,
+    entry: Implementation,
+    group: int,
+    rotation: clocks.Rotation,
+    estimate: float,
+    settings: Settings,
 ) -> tuple[dict[str, sampling.Series], dict[str, str]]:
-    absent = absences(backend, entry)
+    absent = absences(backend, entry, group)
     timer = backend.device_timer() if clocks.DEVICE_COLD not in absent else None
     if backend.asynchronous and estimate > settings.budget_seconds:
         absent[clocks.ENQUEUE] = (
@@ -232,8 +242,6 @@ def _every_clock(
     floor = clocks.timer_floor_seconds()
     single = sampling.calls_for(estimate, floor)
     many = sampling.calls_for(estimate, min(max(settings.sample_seconds, floor), share / 5))
-
-    group = entry.minibatches_per_call
 
     def host(clock: Any, count: int) -> sampling.Series:
         return sampling.sample(
@@ -265,7 +273,7 @@ def _device(
     return sampling.sample(lambda: timer.seconds(rotation.take(1)[0], cold=cold) / group, rule, group)
 
 
-def absences(backend: Backend, entry: Implementation) -> dict[str, str]:
+def absences(backend: Backend, entry: Implementation, group: int) -> dict[str, str]:
     """Return the clocks that a variant cannot have, each with its reason."""
     device = (clocks.DEVICE_COLD, clocks.DEVICE_HOT)
     absent: dict[str, str] = {}
@@ -277,9 +285,7 @@ def absences(backend: Backend, entry: Implementation) -> dict[str, str]:
         absent |= dict.fromkeys(device, reason)
     elif backend.no_device_timer:
         absent |= dict.fromkeys(device, backend.no_device_timer)
-    if entry.minibatches_per_call > 1:
-        reason = (
-            f"one call serves {entry.minibatches_per_call} minibatches: none of them has a latency of its own"
-        )
+    if group > 1:
+        reason = f"one call serves {group} minibatches: none of them has a latency of its own"
         absent |= dict.fromkeys((clocks.LATENCY, clocks.ENQUEUE), reason)
     return absent

@@ -557,7 +557,7 @@ def _raw_kernel_out(v: Variant, machine: Machine) -> list[Phase]:
 @structure("cuda_graph")
 def _cuda_graph(v: Variant, machine: Machine) -> list[Phase]:
     """Share one launch and one copy of indices among the minibatches of a graph; of one, as timed."""
-    share = 1.0 / implementations.get(v.implementation, v.backend).minibatches_per_call
+    share = 1.0 / implementations.get(v.implementation, v.backend).group(v)
     indices = {"copy_bandwidth": 2.0 * v.minibatch * ITEM_BYTES[v.index_dtype]}
     return [_phase(v, {"launch": share}, _bytes_alone(v, machine), indices)]
 

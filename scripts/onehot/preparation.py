@@ -56,7 +56,7 @@ def index_sets(entry: Implementation, variant: Variant, wanted: int, input_bytes
     Rotation keeps caches from holding one index set; an input larger than ``input_bytes`` is larger than
     any cache.
     """
-    fitting = input_bytes // max(entry.minibatches_per_call * entry.input_bytes(variant), 1)
+    fitting = input_bytes // max(entry.group(variant) * entry.input_bytes(variant), 1)
     return min(wanted, max(1, fitting))
 
 
@@ -80,7 +80,7 @@ def prepare(backend: Backend, problem: Problem, sets: int) -> Prepared:
         return functools.partial(entry.function, backend.xp, W0, minibatch, *prepared)
 
     first_call_seconds = _check(backend, bind, problem, host_W0, entry)
-    group = entry.minibatches_per_call
+    group = entry.group(variant)
     tokens = [problem.tokens(number) for number in range(sets * group)]
     calls, build_seconds = [], []
     for first in range(0, len(tokens), group):
@@ -94,7 +94,7 @@ def prepare(backend: Backend, problem: Problem, sets: int) -> Prepared:
 
 def _form_group(backend: Backend, problem: Problem, entry: Implementation, tokens: list[Array]) -> Any:
     """Return what one call takes: a minibatch, or the indices of all that the call serves, shape (G, m)."""
-    if entry.minibatches_per_call == 1:
+    if not entry.grouped:
         return form(backend, problem, entry.reads, tokens[0])
     return backend.from_host(np.stack(tokens))
 
@@ -132,7 +132,7 @@ def _run_preparation(
 
 
 def _check(backend: Backend, bind: Any, problem: Problem, host_W0: Array, entry: Implementation) -> float:
-    group = entry.minibatches_per_call
+    group = entry.group(problem.variant)
     tokens = [problem.tokens(CHECK_SET + number) for number in range(group)]
     call = bind(_form_group(backend, problem, entry, tokens))
     backend.synchronize()
@@ -140,7 +140,7 @@ def _check(backend: Backend, bind: Any, problem: Problem, host_W0: Array, entry:
     result = call()
     backend.synchronize()
     seconds = time.perf_counter() - start
-    for J, one in zip(tokens, [result] if group == 1 else result, strict=True):
+    for J, one in zip(tokens, result if entry.grouped else [result], strict=True):
         compare(backend.to_host(one), problem.reference(host_W0, J), problem.variant)
     return seconds
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from onehot.errors import UnavailableError
-from onehot.implementations.registry import INDICES, implementation
+from onehot.implementations.registry import INDICES, get, implementation
 from onehot.variant import CORRECTED, ITEM_BYTES, Variant
 
 WIDEST = 16
 """Bytes that one thread loads or stores with one instruction at most."""
 
 GRAPH_MINIBATCHES = 100
-"""Minibatches of one graph: enough that its one launch from the host vanishes among them."""
+"""Minibatches of one graph at most: enough that its one launch from the host vanishes among them."""
 
 BLOCK = (256,)
 MANY_WAVES = 16
@@ -123,8 +123,9 @@ def _captured_gathers(backend: Any, variant: Variant, W0: Any) -> tuple[Any, ...
     """Return a graph of gathers that read their indices from one buffer and write to another, and both."""
     cupy = backend.xp
     gather, grid, total = _gather_kernel(backend, variant, W0)
-    buffer = cupy.zeros((GRAPH_MINIBATCHES, variant.minibatch), variant.index_dtype)
-    results = cupy.empty((GRAPH_MINIBATCHES, variant.minibatch, variant.embedding), W0.dtype)
+    group = get("cuda_graph", "cupy").group(variant)
+    buffer = cupy.zeros((group, variant.minibatch), variant.index_dtype)
+    results = cupy.empty((group, variant.minibatch, variant.embedding), W0.dtype)
     gather(grid, BLOCK, (W0, buffer[0], results[0], total))  # loads the kernel, which a capture must not do
     backend.synchronize()
     with cupy.cuda.Stream(non_blocking=True) as stream:
@@ -136,10 +137,11 @@ def _captured_gathers(backend: Any, variant: Variant, W0: Any) -> tuple[Any, ...
     return graph, buffer, results
 
 
-def _graph_buffers(variant: Variant) -> int:
+def graph_buffers(variant: Variant) -> int:
     """Count the static index buffer, and the results beyond the two that are counted anyway."""
-    indices = GRAPH_MINIBATCHES * variant.minibatch * ITEM_BYTES[variant.index_dtype]
-    return indices + (GRAPH_MINIBATCHES - 2) * variant.result_bytes
+    group = get(variant.implementation, variant.backend).group(variant)
+    indices = group * variant.minibatch * ITEM_BYTES[variant.index_dtype]
+    return indices + max(group - 2, 0) * variant.result_bytes
 
 
 @implementation(geometry=CORRECTED, reads=INDICES, backends=("cupy",), prepare=_wide_view)
@@ -174,7 +176,7 @@ def raw_kernel_out(xp: Any, W0: Any, J: Any, gather: Any, grid: Any, total: Any,
     reads=INDICES,
     backends=("cupy",),
     prepare=_captured_gathers,
-    temporaries=_graph_buffers,
+    temporaries=graph_buffers,
     minibatches_per_call=GRAPH_MINIBATCHES,
 )
 def cuda_graph(xp: Any, W0: Any, J: Any, graph: Any, buffer: Any, results: Any) -> Any:

@@ -3,9 +3,9 @@
 import functools
 from typing import Any
 
-from onehot.implementations.kernels import GRAPH_MINIBATCHES
-from onehot.implementations.registry import INDICES, implementation
-from onehot.variant import CORRECTED, ITEM_BYTES, Variant
+from onehot.implementations.kernels import GRAPH_MINIBATCHES, graph_buffers
+from onehot.implementations.registry import INDICES, get, implementation
+from onehot.variant import CORRECTED, Variant
 
 gather_on = functools.partial(implementation, geometry=CORRECTED, reads=INDICES)
 on_torch_cpu = functools.partial(gather_on, backends=("torch_cpu",), threaded=True)
@@ -38,7 +38,8 @@ def _captured(gather: Any) -> Any:
 
     def prepare(backend: Any, variant: Variant, W0: Any) -> tuple[Any, ...]:
         torch = backend.xp
-        shape = (GRAPH_MINIBATCHES, variant.minibatch)
+        group = get(variant.implementation, variant.backend).group(variant)
+        shape = (group, variant.minibatch)
         buffer = torch.zeros(shape, dtype=getattr(torch, variant.index_dtype), device=W0.device)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -53,15 +54,7 @@ def _captured(gather: Any) -> Any:
     return prepare
 
 
-def _graph_buffers(variant: Variant) -> int:
-    """Count the static index buffer, and the results beyond the two that are counted anyway."""
-    indices = GRAPH_MINIBATCHES * variant.minibatch * ITEM_BYTES[variant.index_dtype]
-    return indices + (GRAPH_MINIBATCHES - 2) * variant.result_bytes
-
-
-captured = functools.partial(
-    on_torch_cuda, temporaries=_graph_buffers, minibatches_per_call=GRAPH_MINIBATCHES
-)
+captured = functools.partial(on_torch_cuda, temporaries=graph_buffers, minibatches_per_call=GRAPH_MINIBATCHES)
 
 
 @captured(name="torch_index_select_graph", prepare=_captured(torch_index_select))

@@ -21,6 +21,9 @@ FIRST_POSITIONS = "first_positions"
 The indices of the published geometry.
 """
 
+GROUP_BYTES = 2 << 30
+"""Results of one group at most: their check on the host takes longer than all that is timed."""
+
 READS = (ONE_HOT, INDICES, CSR, HOST_INDICES, PINNED_INDICES, FIRST_POSITIONS)
 
 
@@ -44,8 +47,8 @@ class Implementation:
     temporaries : bytes it holds at its peak beyond W0, the minibatch and one result.
     synchronises : it waits for the device inside the call, so its device time cannot be held and measured.
     threaded : its time depends on a thread count, which the sweep then varies.
-    minibatches_per_call : G; over 1, a call takes J of shape (G, m), returns G results, and its time is
-        divided by G.
+    minibatches_per_call : over 1, a call serves a group of G minibatches, G of them at most: it takes J of
+        shape (G, m), returns G results, and its time is divided by G.
     """
 
     name: str
@@ -64,6 +67,15 @@ class Implementation:
         """Name of the module that defines the function; its text is part of the measurement's code hash."""
         return self.function.__module__
 
+    @property
+    def grouped(self) -> bool:
+        """Whether a call takes a group of minibatches, even where it is a group of one."""
+        return self.minibatches_per_call > 1
+
+    def group(self, variant: Variant) -> int:
+        """Return G: as many minibatches as a call may serve, or as have results of `GROUP_BYTES` together."""
+        return min(self.minibatches_per_call, max(1, GROUP_BYTES // variant.result_bytes))
+
     def input_bytes(self, variant: Variant) -> int:
         """Bytes of one minibatch in the form that this implementation reads."""
         if self.reads == ONE_HOT:
@@ -76,7 +88,7 @@ class Implementation:
 
     def peak_bytes(self, variant: Variant, index_sets: int) -> int:
         """Predicted peak memory of a measurement: W0, the rotated inputs, two results, the temporaries."""
-        inputs = index_sets * self.minibatches_per_call * self.input_bytes(variant)
+        inputs = index_sets * self.group(variant) * self.input_bytes(variant)
         return variant.table_bytes + inputs + 2 * variant.result_bytes + self.temporaries(variant)
 
 
