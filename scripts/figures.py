@@ -1,13 +1,16 @@
 """Rule figures: draw every figure of one machine from its tables.
 
-All of them in one process: importing the plotting libraries takes longer than drawing.
+One process imports the plotting libraries, which takes longer than a figure, and its forks share the drawing.
 
 Input: the tables as CSV, and the configuration, which knows the coverage of their intervals.
 Output: each figure as SVG, PDF and PNG, the same bytes for the same tables.
 """
 
 import json
+import multiprocessing
+import os
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +25,17 @@ def main(tables: Path, configuration: Path, machine: str, figure_paths: Iterable
     by_name: dict[str, list[Path]] = {}
     for path in figure_paths:
         by_name.setdefault(path.stem, []).append(path)
-    for name, paths in by_name.items():
-        drawn = figures.FIGURES[name](known)
-        for path in paths:
-            theme.save(drawn, path)
+    cores = len(os.sched_getaffinity(0))
+    with ProcessPoolExecutor(min(cores, len(by_name)), multiprocessing.get_context("fork")) as pool:
+        waiting = [pool.submit(_draw, known, name, paths) for name, paths in by_name.items()]
+        for one in waiting:
+            one.result()
+
+
+def _draw(known: frames.Frames, name: str, paths: Iterable[Path]) -> None:
+    drawn = figures.FIGURES[name](known)
+    for path in paths:
+        theme.save(drawn, path)
 
 
 if __name__ == "__main__":
