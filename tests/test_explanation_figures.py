@@ -15,7 +15,7 @@ SEEN = {
     "numpy": (5.9e-3, 5.2e-3, 3.1e-3, 3.0e-3, 0.9e-3, 0.8e-3, 0.5e-3, 25e-6, 20e-6, 15e-6),
     "cupy": (67.5e-3, 39.8e-3, 28.2e-3, 16.5e-3, 4.37e-3, 4.34e-3, 71e-6, 33e-6, 14e-6, 12e-6),
 }
-NAMES = ("ladder", "prediction", "ledger", "boundary")
+NAMES = ("ladder", "prediction", "ledger", "training", "boundary")
 
 
 def drawable(backends=("numpy", "cupy")):
@@ -25,6 +25,8 @@ def drawable(backends=("numpy", "cupy")):
         for backend in backends
         for (name, _), seconds in zip(LADDERS[PUBLISHED], SEEN[backend], strict=True)
     }
+    trained = {"fancy_index": 2e-4, "scatter_add_at": 8e-3, "step_loop": 2e-1, "step_gather": 6e-2}
+    times |= {variant(name, backend, CORRECTED): trained[name] for name in trained for backend in backends}
     times |= {variant("take", backend, CORRECTED, m=m): m * 1e-8 for backend in backends for m in (64, 2048)}
     rates = dict.fromkeys(
         ("copy_bandwidth", "copy_bandwidth_cached", "read_bandwidth", "write_bandwidth", "l2_read_bandwidth"),

@@ -2,8 +2,14 @@
 
 import numpy as np
 import pytest
+from onehot import implementations
+from onehot.backends.numpy_backend import NumpyBackend
 from onehot.errors import WrongResultError
-from onehot.implementations import training
+from onehot.implementations import registry, training
+from onehot.preparation import prepare
+from onehot.problem import Problem
+from onehot.tables import baselines
+from onehot.variant import Variant
 from test_peers import loaded, variant
 
 ON_THE_CPU = [
@@ -101,3 +107,51 @@ def tables(V=500, E=300, m=256, noise=5):
     generator = np.random.default_rng(3)
     W0, W1 = (generator.random((V, E), dtype=np.float32) - np.float32(0.5) for _ in range(2))
     return W0, W1, generator.integers(0, V, m), generator.integers(0, V, (m, 1 + noise))
+
+
+def measured(name, backend="numpy", m=400):
+    return Variant("corrected", backend, name, m, 60, 30, "float32", "int64", "uniform", 0.0, "C", 1)
+
+
+def test_a_scatter_that_loses_duplicates_is_refused_before_it_is_timed():
+    before = dict(registry._REGISTRY)
+    try:
+        implementations.implementation(
+            name="scatter_buffered",
+            geometry="corrected",
+            reads=registry.INDICES,
+            backends=("numpy",),
+            prepare=training._gradients,
+            task=registry.SCATTER,
+            check=training._check_scatter,
+        )(training.buffered_add)
+        with pytest.raises(WrongResultError, match="are no sum of rows"):
+            prepare(NumpyBackend(), Problem(measured("scatter_buffered"), 3), 2)
+    finally:
+        registry._REGISTRY.clear()
+        registry._REGISTRY.update(before)
+
+
+@pytest.mark.parametrize("name", ["scatter_add_at", "step_gather", "step_loop", "step_fast"])
+def test_thousands_of_calls_on_one_table_leave_it_finite_and_the_weights_as_they_were(name):
+    problem = Problem(measured(name), 3)
+    weights = problem.weights().copy()
+    calls = prepare(NumpyBackend(), problem, 2).calls
+    for call in calls * (5 if name == "step_loop" else 500):
+        result = call()
+    for table in result if isinstance(result, tuple) else (result,):
+        assert np.isfinite(table).all() and np.abs(table).max() < 1e3
+    assert np.array_equal(problem.weights(), weights)
+
+
+def test_training_shares_no_baseline_with_lookups():
+    every = [measured(name) for name in ("take", "fancy_index", "loop_vstack", "scatter_add_at", "step_loop",
+                                         "scatter_rounds", "step_gather")]  # fmt: skip
+    samples = {(one, "throughput"): [np.ones(3)] for one in every}
+    against = {
+        one.implementation: {found.implementation for _, found in baselines(one, samples, "throughput")}
+        for one in every
+    }
+    assert against["scatter_rounds"] == {"scatter_add_at"} and against["step_gather"] == {"step_loop"}
+    assert against["scatter_add_at"] == against["step_loop"] == set()
+    assert against["take"] == {"loop_vstack", "fancy_index"}

@@ -44,6 +44,7 @@ TABLES = (
     Item("prediction", "Model", "Predicted against measured time of every variant", PAPER),
     Item("predicted_crossover", "Model", "Where CuPy should overtake NumPy, and where it does", PAPER),
     Item("transfers", "Transfers", "With indices and result on the host", PAPER),
+    Item("training", "Training", "Gradients and whole steps of training", PAPER),
     Item("boundary", "Transfers", "The largest vocabulary that fits in memory", READ),
     Item("contrasts", "Measurements", "Memory order, law of the indices, flushed L2", PAPER),
     Item("environment", "Provenance", "Machine, software and settings", READ),
@@ -61,12 +62,13 @@ FIGURES = (
     Item("ladder", "Ladder", "What each cause costs, on NumPy and on CuPy", DRAWN),
     Item("ledger", "Ledger", "What one call asks of the GPU and its driver", DRAWN),
     Item("prediction", "Model", "Predicted against measured", DRAWN),
+    Item("training", "Training", "What the gather is worth in a step of training", DRAWN),
     Item("boundary", "Transfers", "Where the dense one-hot matrix no longer fits", DRAWN),
 )
 
 DRAWN_TABLES = (
     *("summary", "speedup", "crossover", "headline", "limits", "status", "variants", "measurements"),
-    *("ladder", "prediction", "ledger", "boundary"),
+    *("ladder", "prediction", "ledger", "training", "boundary"),
 )
 """Tables that the figures read, as CSV; see ``frames.SCHEMA``."""
 

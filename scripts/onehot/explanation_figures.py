@@ -168,6 +168,59 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float | np.number) else math.nan
 
 
+# Training -----------------------------------------------------------------------------------------
+
+TASKS = {"lookup": ("look rows up", "#555555"), "scatter": ("add gradients to rows", "#0b55b5"),
+         "step": ("one whole step", "#b2182b")}  # fmt: skip
+"""What the parts of training are called, and their colours."""
+
+
+@figure
+def training(frames: Frames) -> Figure:
+    """Draw the time of lookup, gradient and whole step, by backend and implementation."""
+    rows = _at(frames.training, QUESTION[0])
+    rows = rows[rows["seconds"] > 0]
+    lines = [row for task in TASKS for row in records(rows[rows["task"] == task].sort_values("seconds"))]
+    drawn, [[axes]] = theme.sheet(max(0.21 * len(lines), 1.2))
+    theme.time_axis(axes, "x", absences.extent(rows, "seconds"))
+    low, high = axes.get_xlim()
+    axes.set_xlim(low, high * (high / low) ** 0.3)  # room for the words beside the largest
+    theme.rows_axis(axes, [_who(row) for row in lines])
+    for number, row in enumerate(lines):
+        colour = TASKS[row["task"]][1]
+        axes.get_yticklabels()[number].set_color(colour)
+        filled = row["backend"] not in ("numpy", "numba") and not row["backend"].endswith("_cpu")
+        axes.plot(row["seconds"], number, "o", mec=colour, mfc=colour if filled else "white", gid="point")
+        right = row["seconds"]
+        if row["low"] > 0 and math.isfinite(row["high"]):
+            axes.hlines(number, row["low"], row["high"], color=colour, lw=1)
+            right = max(right, min(row["high"], high))
+        gain = f" ({significant(row['speedup'], 2)}×)" if math.isfinite(row["speedup"]) else ""
+        theme.beside(axes, seconds_text(row["seconds"]) + gain, (right, number), 6)
+    if not lines:
+        theme.say(axes, "nothing measured of the training step")
+    axes.set_xlabel("time per minibatch")
+    theme.finish(
+        drawn,
+        title="What the gather is worth in a step of training",
+        subtitle=absences.subtitle(frames, "calls back to back, one synchronisation", _sizes(rows)),
+        notes=[
+            "; ".join(f"{name}: {words}" for name, (words, _) in TASKS.items())
+            + ". Open circles: on the CPU; filled: on the GPU.",
+            "In brackets: how many times faster than the plain form on the same backend, scatter_add_at or "
+            "step_loop.",
+            f"Lines: {frames.interval} of the median over processes.",
+        ],
+        margins=theme.Margins(left=2.5, right=0.2),
+    )
+    return drawn
+
+
+def _who(row: dict[str, Any]) -> str:
+    threads = ", all cores" if row["threads"] == 0 else ""
+    return f"{NAMES.get(row['backend'], row['backend'])} {row['implementation']}{threads}"
+
+
 # The model ----------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from onehot import frames
+from onehot.frames import FACTORS
 from onehot.presentation import ABSENT, NAMES, PRESENTED, interval_text, seconds_text, significant
 
 Row = dict[str, Any]
@@ -175,6 +176,26 @@ def transfers(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def training(frame: pd.DataFrame) -> pd.DataFrame:
+    """Lookup, gradient and whole step, with what each saves on its plain form."""
+    return pd.DataFrame(
+        {
+            "task": row["task"],
+            "backend": NAMES.get(row["backend"], row["backend"]),
+            "implementation": row["implementation"],
+            "minibatch": row["minibatch"],
+            "threads": "all" if row["threads"] == 0 else row["threads"],
+            "time [interval]": interval_text(row["seconds"], row["low"], row["high"], seconds_text),
+            "against": row["baseline"] if isinstance(row["baseline"], str) else ABSENT,
+            "speed-up [interval]": interval_text(
+                row["speedup"], row["speedup_low"], row["speedup_high"], significant
+            ),
+            "verdict": row["verdict"] if isinstance(row["verdict"], str) else ABSENT,
+        }
+        for row in frames.records(frame.sort_values(["task", *FACTORS]))
+    )
+
+
 def boundary(frame: pd.DataFrame) -> pd.DataFrame:
     """Show the largest vocabulary that fits, a column for each form of the minibatch."""
     if frame.empty:
@@ -228,6 +249,7 @@ PRESENTED.update(
         "accuracy": accuracy,
         "predicted_crossover": predicted_crossover,
         "transfers": transfers,
+        "training": training,
         "boundary": boundary,
         "contrasts": contrasts,
         "claims": claims,

@@ -17,7 +17,7 @@ import pandas as pd
 
 from onehot import claims, clocks, implementations, model, statistics, tables
 from onehot.implementations.ladder import LADDERS
-from onehot.implementations.registry import CSR, INDICES, ONE_HOT
+from onehot.implementations.registry import CSR, INDICES, LOOKUP, ONE_HOT
 from onehot.records import LedgerRecord, MeasurementRecord
 from onehot.tables import FACTORS, Results, Rule, Samples
 from onehot.variant import ITEM_BYTES, Variant
@@ -303,6 +303,8 @@ def prediction(results: Results, samples: Samples) -> pd.DataFrame:
     sets = {record.variant.identity(): record.index_sets or 1 for record in _measured(results)}
     rows = []
     for variant in sorted(variant for variant, clock in samples if clock == CLOCK):
+        if implementations.task_of(variant.implementation) != LOOKUP:
+            continue
         one = _estimate(samples[variant, CLOCK], results.rule)
         here = dataclasses.replace(machine, index_sets=sets.get(variant, 1))
         measured = {"measured": one.median, "low": one.low, "high": one.high}
@@ -431,6 +433,30 @@ def transfers(results: Results, samples: Samples) -> pd.DataFrame:
     return _with_crossover(pd.DataFrame(rows, columns=[*FACTORS, *columns]))
 
 
+def training(results: Results, samples: Samples) -> pd.DataFrame:
+    """Return gradients and whole steps of training beside the lookup, each against its plain form.
+
+    The plain form, on the same backend: ``scatter_add_at`` for a scatter, ``step_loop`` for a step. A step
+    holds seven lookups and seven scatters of a minibatch: one of the centres, six of the contexts.
+    """
+    timed = [variant for variant, clock in samples if clock == CLOCK]
+    steps = [one for one in timed if implementations.task_of(one.implementation) != LOOKUP]
+    lookups = {dataclasses.replace(one, implementation="fancy_index", threads=1) for one in steps}
+    rows: list[dict[str, Any]] = []
+    for variant in sorted({*steps, *(one for one in lookups if (one, CLOCK) in samples)}):
+        task = implementations.task_of(variant.implementation)
+        one = _estimate(samples[variant, CLOCK], results.rule)
+        row = {**asdict(variant), "task": task, "seconds": one.median, "low": one.low, "high": one.high}
+        plain = dataclasses.replace(variant, implementation=tables.PLAIN.get(task, ""), threads=1)
+        if plain != variant and (plain, CLOCK) in samples:
+            ratio = _ratio(samples[plain, CLOCK], samples[variant, CLOCK], results.rule)
+            interval = {"speedup_low": ratio.low, "speedup_high": ratio.high, "verdict": ratio.verdict}
+            row |= {"baseline": plain.implementation, "speedup": ratio.value, **interval}
+        rows.append(row)
+    columns = ["task", "seconds", "low", "high", "baseline", "speedup", "speedup_low", "speedup_high"]
+    return pd.DataFrame(rows, columns=[*FACTORS, *columns, "verdict"])
+
+
 def _with_crossover(frame: pd.DataFrame) -> pd.DataFrame:
     """Add the minibatch at which each arm overtakes NumPy, the same in all rows of the arm."""
     frame["crossover"] = ""
@@ -547,6 +573,7 @@ def everything(results: Results, frames: dict[str, pd.DataFrame]) -> dict[str, p
         "prediction": prediction(results, samples),
         "predicted_crossover": predicted_crossover(results, frames["crossover"]),
         "transfers": transfers(results, samples),
+        "training": training(results, samples),
         "boundary": boundary(results),
         "contrasts": contrasts(results, samples),
     }

@@ -33,6 +33,7 @@ TEXT = [
     "unit",
     "cause",
     "representation",
+    "task",
 ]
 """Columns that hold words: an implementation called None or NA is a name, not a missing value."""
 
@@ -60,6 +61,7 @@ SCHEMA = {
     "prediction": (*FACTORS, "clock", "predicted", "measured", "ratio", "reason"),
     "ledger": (*FACTORS, "kernels", "driver_calls", "synchronizations", "to_host", "pool_requests", "status",
                "reason"),
+    "training": (*FACTORS, "task", "seconds", "low", "high", "speedup"),
     "boundary": ("backend", "representation", "minibatch", "largest_vocabulary", "free_bytes"),
 }  # fmt: skip
 """The columns that the figures read of each table."""
@@ -89,6 +91,7 @@ class Frames:
     ladder: pd.DataFrame
     prediction: pd.DataFrame
     ledger: pd.DataFrame
+    training: pd.DataFrame
     boundary: pd.DataFrame
 
     @property

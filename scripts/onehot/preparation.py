@@ -19,6 +19,7 @@ from onehot.implementations.registry import (
     FIRST_POSITIONS,
     HOST_INDICES,
     INDICES,
+    LOOKUP,
     ONE_HOT,
     PINNED_INDICES,
     Implementation,
@@ -73,13 +74,14 @@ def prepare(backend: Backend, problem: Problem, sets: int) -> Prepared:
     variant = problem.variant
     entry = implementations.get(variant.implementation, variant.backend)
     host_W0 = problem.weights()
-    W0 = backend.from_host(host_W0)
+    # A training step changes W0, and NumPy's backend hands the host's own array on.
+    W0 = backend.from_host(host_W0 if entry.task == LOOKUP else host_W0.copy())
     prepared, prepare_seconds = _run_preparation(backend, entry, variant, W0)
 
     def bind(minibatch: Any) -> Call:
         return functools.partial(entry.function, backend.xp, W0, minibatch, *prepared)
 
-    first_call_seconds = _check(backend, bind, problem, host_W0, entry)
+    first_call_seconds = _check(backend, bind, problem, host_W0, entry, prepared)
     group = entry.group(variant)
     tokens = [problem.tokens(number) for number in range(sets * group)]
     calls, build_seconds = [], []
@@ -131,7 +133,14 @@ def _run_preparation(
     return prepared, time.perf_counter() - start
 
 
-def _check(backend: Backend, bind: Any, problem: Problem, host_W0: Array, entry: Implementation) -> float:
+def _check(
+    backend: Backend,
+    bind: Any,
+    problem: Problem,
+    host_W0: Array,
+    entry: Implementation,
+    prepared: tuple[Any, ...],
+) -> float:
     group = entry.group(problem.variant)
     tokens = [problem.tokens(CHECK_SET + number) for number in range(group)]
     call = bind(_form_group(backend, problem, entry, tokens))
@@ -140,6 +149,9 @@ def _check(backend: Backend, bind: Any, problem: Problem, host_W0: Array, entry:
     result = call()
     backend.synchronize()
     seconds = time.perf_counter() - start
+    if entry.check is not None:
+        entry.check(backend, problem.variant, result, host_W0, tokens[0], prepared)
+        return seconds
     for J, one in zip(tokens, result if entry.grouped else [result], strict=True):
         compare(backend.to_host(one), problem.reference(host_W0, J), problem.variant)
     return seconds

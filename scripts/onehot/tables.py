@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from onehot import clocks, machine, statistics
+from onehot import clocks, implementations, machine, statistics
 from onehot.errors import RecordError
+from onehot.implementations.registry import LOOKUP, SCATTER, STEP
 from onehot.records import (
     BackendRecord,
     ColdStartRecord,
@@ -40,6 +41,9 @@ The statement the study examines, not a result of it.
 SAME_LOOP = "loop on the same backend"
 NUMPY_FANCY = "NumPy fancy_index"
 NUMPY_SAME = "NumPy, same implementation"
+PLAIN = {SCATTER: "scatter_add_at", STEP: "step_loop"}
+"""The plain form that the others of a task are compared with; lookups with the loop of their geometry."""
+
 LOOPS = {PUBLISHED: "published_loop", CORRECTED: "loop_vstack"}
 
 UNMEASURED = (Plan, ConfigurationRecord)
@@ -264,8 +268,10 @@ def baselines(variant: Variant, samples: Samples, clock: str) -> list[tuple[str,
     Only what computes the same result from the same sizes and dtypes.
     """
     same = asdict(variant)
-    found = [(SAME_LOOP, Variant(**{**same, "implementation": LOOPS[variant.geometry], "threads": 1}))]
-    if variant.geometry == CORRECTED:
+    task = implementations.task_of(variant.implementation)
+    slowest = LOOPS[variant.geometry] if task == LOOKUP else PLAIN[task]
+    found = [(SAME_LOOP, Variant(**{**same, "implementation": slowest, "threads": 1}))]
+    if variant.geometry == CORRECTED and task == LOOKUP:
         found.append(
             (
                 NUMPY_FANCY,

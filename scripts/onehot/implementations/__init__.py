@@ -8,8 +8,9 @@ from onehot.implementations import (  # noqa: F401  (importing registers them)
     peers,
     products,
     published,
+    training,
     transfers,
 )
-from onehot.implementations.registry import Implementation, entries, find, get, implementation, names
+from onehot.implementations.registry import Implementation, entries, find, get, implementation, names, task_of
 
-__all__ = ["Implementation", "entries", "find", "get", "implementation", "names"]
+__all__ = ["Implementation", "entries", "find", "get", "implementation", "names", "task_of"]

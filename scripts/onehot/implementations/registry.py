@@ -24,6 +24,9 @@ The indices of the published geometry.
 GROUP_BYTES = 2 << 30
 """Results of one group at most: their check on the host takes longer than all that is timed."""
 
+LOOKUP, SCATTER, STEP = "lookup", "scatter", "step"
+"""What an implementation does: the forward pass, its gradient's way back, or a whole training step."""
+
 READS = (ONE_HOT, INDICES, CSR, HOST_INDICES, PINNED_INDICES, FIRST_POSITIONS)
 
 
@@ -39,6 +42,7 @@ class Implementation:
     Attributes
     ----------
     name : as the configuration writes it.
+    task : ``LOOKUP``, or ``SCATTER`` or ``STEP``, which change W0 in place: only equals are compared.
     geometry : the geometry whose result it computes.
     reads : which form of the minibatch it takes, one of ``READS``.
     backends : names of the backends that run this function.
@@ -47,6 +51,8 @@ class Implementation:
     temporaries : bytes it holds at its peak beyond W0, the minibatch and one result.
     synchronises : it waits for the device inside the call, so its device time cannot be held and measured.
     threaded : its time depends on a thread count, which the sweep then varies.
+    check : ``check(backend, variant, result, W0, J, prepared)`` refuses a wrong result in place of the
+        comparison with W0[J]; W0 as it was before the call, on the host.
     minibatches_per_call : over 1, a call serves a group of G minibatches, G of them at most: it takes J of
         shape (G, m), returns G results, and its time is divided by G.
     """
@@ -61,6 +67,8 @@ class Implementation:
     synchronises: bool
     threaded: bool
     minibatches_per_call: int = 1
+    task: str = LOOKUP
+    check: Callable[..., None] | None = None
 
     @property
     def module(self) -> str:
@@ -106,6 +114,8 @@ def implementation(
     synchronises: bool = False,
     threaded: bool = False,
     minibatches_per_call: int = 1,
+    task: str = LOOKUP,
+    check: Callable[..., None] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a plain function as an implementation; the function itself is returned unchanged."""
 
@@ -121,6 +131,8 @@ def implementation(
             synchronises=synchronises,
             threaded=threaded,
             minibatches_per_call=minibatches_per_call,
+            task=task,
+            check=check,
         )
         for backend in backends:
             if (entry.name, backend) in _REGISTRY:
@@ -166,3 +178,8 @@ def get(name: str, backend: str) -> Implementation:
             f"implementation {name!r} does not run on backend {backend!r}; it runs on {', '.join(where)}"
         )
     return entry
+
+
+def task_of(name: str) -> str:
+    """Return what the implementations of a name do; a name that is not registered counts as a lookup."""
+    return next((entry.task for (known, _), entry in _REGISTRY.items() if known == name), LOOKUP)

@@ -6,14 +6,19 @@ additions, so these results are compared within a bound, not bit for bit. Every 
 ``scatter(xp, table, J, D, *prepared)``; it changes the table in place and returns it.
 """
 
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from onehot.errors import WrongResultError
 from onehot.implementations.kernels import BLOCK, INDEX_TYPES, WIDEST, row_bytes
+from onehot.implementations.registry import INDICES, SCATTER, STEP, implementation
 from onehot.problem import Array
-from onehot.variant import Variant
+from onehot.variant import CORRECTED, ITEM_BYTES, Variant
 
 STEP_TOLERANCE = 1e-4
 """Largest error of a float32 step, as a fraction of its update's length; a lost row of 2048 is 2e-2."""
@@ -155,7 +160,7 @@ def torch_index_add(xp: Any, table: Any, J: Any, D: Any) -> Any:
     return table.index_add_(0, J, D)
 
 
-SCATTERS = {
+SCATTERS: dict[str, tuple[tuple[str, ...], Callable[..., Any], Callable[..., tuple[Any, ...]] | None]] = {
     "add_at": (("numpy", "cupy"), add_at, None),
     "sorted_reduceat": (("numpy",), sorted_reduceat, None),
     "rounds": (("numpy",), rounds, None),
@@ -235,3 +240,142 @@ def compare_step(results: tuple[Array, Array], W0: Array, W1: Array, J: Array, C
             raise WrongResultError(
                 f"the update of {name} is wrong by {error:.2g} of its length; allowed {STEP_TOLERANCE:g}"
             )
+
+
+# What the study measures --------------------------------------------------------------------------
+
+RATE = 0.025
+"""Learning rate with which word2vec starts."""
+
+GRADIENT = 1e-4
+"""Size of the gradients that a scatter adds: thousands of calls on one table leave it finite."""
+
+NOISE = 5
+"""Tokens of noise a true context: 5 to 20 for small corpora (Mikolov et al., 2013)."""
+
+CONTEXT_SETS = 4
+"""Sets of contexts that steps take in turn, as the index sets are taken in turn."""
+
+_SEED = 20130116
+
+
+def _gradients(backend: Any, variant: Variant, W0: Any) -> tuple[Any, ...]:
+    """Return D, shape (m, E): what flows back to the rows of the minibatch."""
+    D = np.random.default_rng(_SEED).random((variant.minibatch, variant.embedding), np.dtype(variant.dtype))
+    return (backend.from_host((D - np.asarray(0.5, D.dtype)) * np.asarray(GRADIENT, D.dtype)),)
+
+
+def _gradients_and(prepare: Any, backend: Any, variant: Variant, W0: Any) -> tuple[Any, ...]:
+    """Return D, then what the scatter itself prepares."""
+    return *_gradients(backend, variant, W0), *prepare(backend, variant, W0)
+
+
+def _check_scatter(
+    backend: Any, variant: Variant, result: Any, W0: Array, J: Array, prepared: tuple[Any, ...]
+) -> None:
+    compare_scatter(backend.to_host(result), W0, J, backend.to_host(prepared[0]))
+
+
+def _gradient_bytes(variant: Variant) -> int:
+    """D, and the copy of it that sorting and multiplying forms hold."""
+    return 2 * variant.result_bytes
+
+
+for _name, (_backends, _function, _prepare) in SCATTERS.items():
+    implementation(
+        name=f"scatter_{_name}",
+        geometry=CORRECTED,
+        reads=INDICES,
+        backends=_backends,
+        prepare=functools.partial(_gradients_and, _prepare) if _prepare else _gradients,
+        temporaries=_gradient_bytes,
+        threaded=not {"numba", "torch_cpu"}.isdisjoint(_backends),
+        task=SCATTER,
+        check=_check_scatter,
+    )(_function)
+
+
+def context_tables(variant: Variant) -> tuple[Array, list[Array]]:
+    """Return W1, shape (V, E), and sets of contexts, each (m, 1 + NOISE), the same in every process."""
+    generator = np.random.default_rng(_SEED)
+    W1 = generator.random((variant.vocabulary, variant.embedding), np.dtype(variant.dtype))
+    W1 -= np.asarray(0.5, W1.dtype)
+    shape = (variant.minibatch, 1 + NOISE)
+    sets = [generator.integers(0, variant.vocabulary, shape) for _ in range(CONTEXT_SETS)]
+    return W1, [C.astype(variant.index_dtype) for C in sets]
+
+
+def _contexts(backend: Any, variant: Variant, W0: Any) -> tuple[Any, ...]:
+    """Return W1 and an endless iterator over the sets of contexts."""
+    W1, sets = context_tables(variant)
+    return backend.from_host(W1), itertools.cycle([backend.from_host(C) for C in sets])
+
+
+def _contexts_and_kernels(backend: Any, variant: Variant, W0: Any) -> tuple[Any, ...]:
+    """Return the same, and the scatter's kernel for the centres and for the contexts."""
+    W1, contexts = _contexts(backend, variant, W0)
+    many = dataclasses.replace(variant, minibatch=variant.minibatch * (1 + NOISE))
+    return W1, contexts, scatter_kernel(backend, variant, W0), scatter_kernel(backend, many, W1)
+
+
+def _check_step(
+    backend: Any, variant: Variant, result: Any, W0: Array, J: Array, prepared: tuple[Any, ...]
+) -> None:
+    W1, sets = context_tables(variant)
+    tables = tuple(backend.to_host(table) for table in result)
+    compare_step(tables, W0, W1, J, sets[0], RATE)
+
+
+def _step_bytes(variant: Variant) -> int:
+    """W1, the contexts, and the rows and gradients of centres and contexts."""
+    contexts = CONTEXT_SETS * variant.minibatch * (1 + NOISE) * ITEM_BYTES[variant.index_dtype]
+    return variant.table_bytes + contexts + 4 * (2 + NOISE) * variant.result_bytes
+
+
+step = functools.partial(
+    implementation,
+    geometry=CORRECTED,
+    reads=INDICES,
+    temporaries=_step_bytes,
+    task=STEP,
+    check=_check_step,
+)
+
+
+@step(backends=("numpy", "cupy"), prepare=_contexts, synchronises=True)
+def step_loop(xp: Any, W0: Any, J: Any, W1: Any, contexts: Any) -> Any:
+    """Run the step with rows looked up in a loop."""
+    rows = functools.partial(row_by_row, xp)
+    return train_step(xp, W0, W1, J, next(contexts), RATE, rows, functools.partial(add_at, xp))
+
+
+@step(backends=("numpy", "cupy"), prepare=_contexts)
+def step_gather(xp: Any, W0: Any, J: Any, W1: Any, contexts: Any) -> Any:
+    """Run the step with ``W[J]`` forward and ``add.at`` backward."""
+    add = functools.partial(add_at, xp)
+    return train_step(xp, W0, W1, J, next(contexts), RATE, lambda W, J: W[J], add)
+
+
+@step(name="step_fast", backends=("numpy",), prepare=_contexts)
+def step_sparse(xp: Any, W0: Any, J: Any, W1: Any, contexts: Any) -> Any:
+    """Run the step with ``take`` forward and the one-hot product backward, made cheap."""
+    add = functools.partial(sparse_product, xp)
+    return train_step(xp, W0, W1, J, next(contexts), RATE, lambda W, J: W.take(J, axis=0), add)
+
+
+@step(name="step_fast", backends=("cupy",), prepare=_contexts_and_kernels)
+def step_kernel(xp: Any, W0: Any, J: Any, W1: Any, contexts: Any, few: Any, many: Any) -> Any:
+    """Run the step with ``take`` forward and atomic additions of 16 bytes backward."""
+
+    def add(table: Any, J: Any, D: Any) -> Any:
+        return raw_scatter_add(xp, table, J, D, *(few if table is W0 else many))
+
+    return train_step(xp, W0, W1, J, next(contexts), RATE, lambda W, J: W.take(J, axis=0), add)
+
+
+@step(name="step_fast", backends=("torch_cpu", "torch_cuda"), prepare=_contexts, threaded=True)
+def step_torch(xp: Any, W0: Any, J: Any, W1: Any, contexts: Any) -> Any:
+    """Run the step with ``index_select`` forward and ``index_add_`` backward."""
+    add = functools.partial(torch_index_add, xp)
+    rows = functools.partial(xp.index_select, dim=0)
+    return train_step(xp, W0, W1, J, next(contexts), RATE, lambda W, J: rows(W, index=J), add)
