@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from onehot import explanations, ledger, records, tables
+from onehot import explanations, ledger, model, records, statistics, tables
 from onehot.implementations.ladder import LADDERS
 from onehot.records import (
     BackendRecord,
@@ -175,6 +175,29 @@ def test_a_planted_cost_predicts_the_time_that_it_makes():
     summary = explanations.accuracy(frame).iloc[0]
     assert summary["worst_factor"] < 1.01
     assert summary["within_25_percent"] == 1
+
+
+def test_a_prediction_that_fails_says_which_limits_it_did_without():
+    one = variant("take", "cupy", CORRECTED, m=64)
+    costs = {"take_few": 2e-5, "read_bandwidth": 1e12, "write_bandwidth": 1e12, "l2_read_bandwidth": 1e12}
+    record = limits_record("cupy", **costs)
+    for seconds, fails in ((2e-5, False), (3.9e-5, False), (4.1e-5, True), (0.9e-5, True)):
+        found = results({one: seconds}, limits=[record])
+        reason = explanations.prediction(found, found.samples())["reason"].iloc[0]
+        assert bool(reason) == fails
+        assert ("never measured: gather_element" in reason) == fails
+
+
+def test_a_loop_whose_prediction_fails_names_what_the_structure_leaves_out():
+    found = model.Prediction(1.0, 1.0, 0.0, 0.0, largest="vstack_two")
+    loop, take = variant("published_loop", "cupy"), variant("take", "cupy", CORRECTED)
+    loose, firm = (
+        statistics.Estimate(2.5, low, high, 2.4, 2.6, 2.4, invocations=5, samples=50, outliers=0)
+        for low, high in ((0.5, 9.0), (2.4, 2.6))
+    )
+    assert explanations._failure(loop, found, firm) == model.IN_A_LOOP
+    assert "interval holds" in explanations._failure(loop, found, loose)
+    assert explanations._failure(take, found, firm) == "most of the prediction is vstack_two"
 
 
 def test_a_variant_without_its_limits_is_not_predicted_and_says_why():

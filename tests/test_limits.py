@@ -1,5 +1,6 @@
 """Limits: all of NumPy's on this CPU, the record's shape, and truths planted in a simulated machine."""
 
+import functools
 import json
 import math
 import subprocess
@@ -285,10 +286,41 @@ COPY, MEMSET, WRITE, READ, FLOP, PINNED = 4.2e10, 4.5e10, 4.3e10, 4.0e10, 5e11, 
 LAUNCH_SECONDS = 4e-6
 
 
+ADD_SECONDS, WAIT_SECONDS, NODE_SECONDS = 8e-6, 1.2e-5, 1.3e-6
+ACROSS, CONTIGUOUS, BLOCK, GATHER, PRODUCT = 3e-8, 2e-11, 7e-10, 6e-10, 9e-10
+
+
+class Flag:
+    """The answer of ``any``: to know it, the host waits for the device."""
+
+    def __init__(self, machine: Simulation) -> None:
+        self.machine = machine
+
+    def __bool__(self) -> bool:
+        self.machine.run(0.0, WAIT_SECONDS)
+        self.machine.synchronize()
+        return True
+
+
 class DeviceArray(np.ndarray[Any, Any]):
-    """A NumPy array with the part of CuPy's memory pointer that the limits use."""
+    """A NumPy array with what the limits use of CuPy's: its memory pointer, and calls of planted times."""
 
     machine: Simulation
+
+    def __add__(self, other: Any) -> Any:
+        self.machine.run(ADD_SECONDS, 1e-6)
+
+    def any(self) -> Any:  # type: ignore[override]
+        return Flag(self.machine)
+
+    def argmax(self, axis: int | None = None) -> Any:  # type: ignore[override]
+        """Take each row's time across memory; along it, that of all elements or of a single block."""
+        rows, columns = self.shape
+        along = max(rows * columns * CONTIGUOUS, columns * BLOCK)
+        self.machine.run(LAUNCH_SECONDS, rows * ACROSS if axis == 0 else along)
+
+    def __matmul__(self, other: Any) -> Any:
+        raise AssertionError("no limit multiplies so on a simulated GPU")
 
     @property
     def data(self) -> Any:
@@ -305,11 +337,12 @@ class FakeCupy:
     """Enough of CuPy for the device's limits: kernels do their work at once and take the planted time."""
 
     def __init__(self, machine: Simulation, reads: float = 1.0) -> None:
-        self.machine, self.reads = machine, reads
+        self.machine, self.reads, self.captured = machine, reads, None
         DeviceArray.machine = machine
         stream = SimpleNamespace(ptr=0)
         self.cuda = SimpleNamespace(
             get_current_stream=lambda: stream,
+            Stream=lambda non_blocking: FakeCapture(self),
             Event=lambda: FakeEvent(machine),
             get_elapsed_time=lambda start, stop: (stop.time - start.time) * 1e3,
             runtime=SimpleNamespace(
@@ -327,6 +360,13 @@ class FakeCupy:
             return made
         return lambda *arguments, **named: made(*arguments, **named).view(DeviceArray)
 
+    def take(self, W: Any, J: Any, axis: int, out: Any) -> None:
+        assert W.flags.c_contiguous and out.shape == (len(J), W.shape[1]) and J.max() < len(W)
+        self.machine.run(LAUNCH_SECONDS, out.size * GATHER)
+
+    def asfortranarray(self, source: Any) -> None:
+        self.machine.run(LAUNCH_SECONDS, 2 * source.nbytes / COPY)
+
     def dot(self, A: Any, B: Any, out: Any) -> None:
         self.machine.run(LAUNCH_SECONDS, 2.0 * len(A) ** 3 / FLOP)
 
@@ -339,7 +379,10 @@ class FakeCupy:
         return size
 
     def _empty(self, grid: Any, block: Any, arguments: Any) -> None:
-        self.machine.run(LAUNCH_SECONDS, 1e-6)
+        if self.captured is None:
+            self.machine.run(LAUNCH_SECONDS, 1e-6)
+        else:
+            self.captured += 1
 
     def _fill(self, grid: Any, block: Any, arguments: Any) -> None:
         table, n, value = arguments
@@ -351,6 +394,40 @@ class FakeCupy:
         words = table.view("uint32")[: int(4 * n * self.reads)]
         total[0] = (int(total[0]) + int(words.sum(dtype="uint64")) * int(repeats)) % (1 << 32)
         self.machine.run(LAUNCH_SECONDS, 16 * float(n) * float(repeats) / READ)
+
+
+class FakeCapture:
+    """A stream that counts the kernels queued to it and hands them out as a graph."""
+
+    def __init__(self, cupy: FakeCupy) -> None:
+        self.cupy = cupy
+
+    def __enter__(self) -> "FakeCapture":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self.cupy.captured is None
+
+    def begin_capture(self) -> None:
+        self.cupy.captured = 0
+
+    def end_capture(self) -> Any:
+        count, self.cupy.captured = self.cupy.captured, None
+        return SimpleNamespace(launch=lambda: self.cupy.machine.run(LAUNCH_SECONDS, count * NODE_SECONDS))
+
+
+class FakeSparse:
+    """A matrix in compressed sparse rows whose product takes the planted time."""
+
+    def __init__(self, machine: Simulation, parts: tuple[Any, ...], shape: tuple[int, int]) -> None:
+        values, columns, offsets = parts
+        assert len(values) == len(columns) == shape[0] == len(offsets) - 1 and columns.max() < shape[1]
+        self.machine, self.shape = machine, shape
+
+    __array_ufunc__ = None
+
+    def __matmul__(self, W: Any) -> None:
+        self.machine.run(LAUNCH_SECONDS, 1e-5 + self.shape[0] * W.shape[1] * PRODUCT)
 
 
 class FakeEvent:
@@ -366,15 +443,23 @@ class FakeEvent:
         self.machine.host = max(self.machine.host, self.time)
 
 
+FASTEST_OF_A_GPU = (
+    "device_", "copy_", "memset_", "write_", "read_", "l2_", "host_", "product_rate", "launch",
+)  # fmt: skip
+
+
 def _on_fake_gpu(
-    machine: Simulation, monkeypatch: pytest.MonkeyPatch, reads: float = 1.0
+    machine: Simulation,
+    monkeypatch: pytest.MonkeyPatch,
+    reads: float = 1.0,
+    wanted: tuple[str, ...] = FASTEST_OF_A_GPU,
 ) -> dict[str, Limit]:
     def empty_pinned(size: int, dtype: Any) -> Any:
         return np.empty(size, dtype)
 
     monkeypatch.setitem(sys.modules, "cupyx", SimpleNamespace(empty_pinned=empty_pinned))
     backend = _backend(machine, "cupy", FakeCupy(machine, reads))
-    wanted = ("device_", "copy_", "memset_", "write_", "read_", "l2_", "host_", "product_rate", "launch")
+    backend.sparse = functools.partial(FakeSparse, machine)
     entries = [
         entry for entry in limits.ENTRIES if "cupy" in entry.backends and entry.name.startswith(wanted)
     ]
@@ -400,6 +485,34 @@ def test_planted_rates_of_a_gpu_are_found(machine: Simulation, monkeypatch: pyte
         assert found[name].values == pytest.approx([truth] * 6, rel=0.02), name
     assert found["launch"].seconds == pytest.approx([LAUNCH_SECONDS] * 6, rel=0.02)
     assert found["launch_and_wait"].seconds == pytest.approx([LAUNCH_SECONDS + 1e-6] * 6, rel=0.05)
+
+
+ITEMS_OF_A_GPU = {
+    "argmax_across_item": ACROSS,
+    "argmax_contiguous_element": CONTIGUOUS,
+    "argmax_block_element": BLOCK,
+    "gather_element": GATHER,
+    "gather_wide_element": GATHER,
+    "csr_element": PRODUCT,
+    "graph_node_item": NODE_SECONDS,
+}
+
+
+def test_planted_items_of_a_gpu_are_found(machine: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shorter call takes a quarter of the longer one's work: the difference is free of launches."""
+    found = _on_fake_gpu(machine, monkeypatch, wanted=(*ITEMS_OF_A_GPU, "transpose_bandwidth", "wait_item"))
+    for name, truth in ITEMS_OF_A_GPU.items():
+        assert found[name].seconds, found[name].note
+        assert found[name].values == pytest.approx([truth] * len(found[name].values), rel=0.05), name
+    assert found["transpose_bandwidth"].values == pytest.approx([COPY] * 6, rel=0.02)
+
+
+def test_a_wait_amid_work_holds_what_it_takes_until_the_queue_is_empty(
+    machine: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (one,) = _on_fake_gpu(machine, monkeypatch, wanted=("wait_item",)).values()
+    assert one.seconds, one.note
+    assert one.values == pytest.approx([WAIT_SECONDS + 1e-6] * len(one.values), rel=0.1)
 
 
 def test_a_kernel_that_reads_half_its_table_is_not_timed(

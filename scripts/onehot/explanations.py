@@ -297,7 +297,8 @@ def _named(frame: pd.DataFrame) -> Iterator[_LimitRow]:
 def prediction(results: Results, samples: Samples) -> pd.DataFrame:
     """Return the seconds that unit costs predict for every variant beside the measured ones.
 
-    ``ratio`` is predicted over measured: under 1, a cost is missing from the model.
+    ``ratio`` is predicted over measured: under 1, a cost is missing from the model. ``reason`` says why there
+    is no prediction, or why one is off by more than a factor of two.
     """
     machine = machine_of(results)
     sets = {record.variant.identity(): record.index_sets or 1 for record in _measured(results)}
@@ -308,7 +309,7 @@ def prediction(results: Results, samples: Samples) -> pd.DataFrame:
         one = _estimate(samples[variant, CLOCK], results.rule)
         here = dataclasses.replace(machine, index_sets=sets.get(variant, 1))
         measured = {"measured": one.median, "low": one.low, "high": one.high}
-        rows.append({**asdict(variant), "clock": CLOCK, **measured, **_predicted(variant, here, one.median)})
+        rows.append({**asdict(variant), "clock": CLOCK, **measured, **_predicted(variant, here, one)})
     columns = ["predicted", "measured", "low", "high", "ratio", "host_seconds", "device_seconds"]
     return pd.DataFrame(rows, columns=[*FACTORS, "clock", *columns, "bytes_seconds", "reason"])
 
@@ -317,19 +318,36 @@ def _measured(results: Results) -> list[MeasurementRecord]:
     return [record for record in results.measurements if record.status == "ok"]
 
 
-def _predicted(variant: Variant, machine: model.Machine, measured: float) -> dict[str, Any]:
+FAILED_BY = 2.0
+"""A prediction that is off by more than this factor has to say why."""
+
+
+def _predicted(variant: Variant, machine: model.Machine, measured: statistics.Estimate) -> dict[str, Any]:
     try:
         found = model.predict(variant, machine)
     except model.MissingLimitError as error:
         return {"reason": str(error)}
+    ratio = found.seconds / measured.median
     return {
         "predicted": found.seconds,
-        "ratio": found.seconds / measured,
+        "ratio": ratio,
         "host_seconds": found.host_seconds,
         "device_seconds": found.device_seconds,
         "bytes_seconds": found.bytes_seconds,
-        "reason": "",
+        "reason": _failure(variant, found, measured) if not 1 / FAILED_BY <= ratio <= FAILED_BY else "",
     }
+
+
+def _failure(variant: Variant, found: model.Prediction, measured: statistics.Estimate) -> str:
+    """Say why a prediction may fail: limits never measured, what the structure omits, a loose time."""
+    reasons = []
+    if found.without:
+        reasons.append(f"coarser costs stand in for limits never measured: {', '.join(found.without)}")
+    if variant.implementation in model.WEAKNESSES:
+        reasons.append(model.WEAKNESSES[variant.implementation])
+    if measured.low <= found.seconds <= measured.high:
+        reasons.append("the measured interval holds the prediction")
+    return "; ".join(reasons) or f"most of the prediction is {found.largest}"
 
 
 def accuracy(predictions: pd.DataFrame) -> pd.DataFrame:

@@ -78,7 +78,31 @@ LONG = 1 << 15
 STRIDED_MOST = 1 << 17
 """Elements of the device's long strided argmax: its kernel outlasts the host's part of the call."""
 
+COLUMNS = 96
+"""Columns of the device's generic matrices: no power of two, three blocks of a reduction."""
+
+ACROSS_MOST = 1 << 17
+"""Rows of the device's argmax along the slow axis: 100 MB of float64, more than the L2."""
+
+CONTIGUOUS_ROW = 20_000
+"""Elements of each of the 4096 rows whose argmax the device is asked for."""
+
+BLOCK_ROW = 320_000
+"""Elements of a row that one block alone looks at: a quarter of them outlasts the host's part of the call."""
+
+GATHERED_TABLE, GATHERED_MOST = 1 << 14, 1 << 20
+"""Rows of a table that fits in the device's L2 (6 MB), and rows taken from it."""
+
+GRAPH_NODES = 500
+"""Kernels of the longer graph; a tenth of them outlasts the host's launch of the shorter one."""
+
+PICKED = 256
+"""Rows of 1 KiB that NumPy looks up at once: they fit in a core's cache where they go."""
+
 MIB = 1 << 20
+ROWS_CACHED_BYTES, ROWS_LAST_BYTES = MIB, 16 * MIB
+"""Tables of such rows that a core's own cache holds, and the cache that cores share."""
+
 LARGE_BYTES = {"numpy": 256 * MIB, "cupy": 1024 * MIB}
 """Size of each of the two large buffers: 17 times an H200's L2; on the CPU it follows the last cache."""
 
@@ -540,6 +564,66 @@ def argmax_strided_element_on_device(bench: Bench) -> Work:
     )
 
 
+@limit("argmax", backends=NUMPY)
+def argmax_far_element(bench: Bench) -> Work:
+    """One more element of a strided argmax of a column whose cache lines outgrow a core's cache."""
+    X = bench.large[0].view("float64")
+    most = min(STRIDED_MOST, X.size // ROW)
+    X = X[: most * ROW].reshape(most, ROW)
+    tall, short = (itertools.cycle(list(part.T)) for part in (X, X[:1]))
+    argmax = bench.xp.argmax
+    return Work(
+        lambda: argmax(next(tall)),
+        less=lambda: argmax(next(short)),
+        items=most - 1,
+        note=f"1 and {most} elements.",
+    )
+
+
+@limit("argmax", backends=CUPY, clocks=(DEVICE,))
+def argmax_across_item(bench: Bench) -> Work:
+    """One more row of an argmax along the slow axis of a matrix of float64, of all its columns at once."""
+    X = bench.large[0].view("float64")
+    most = min(ACROSS_MOST, X.size // COLUMNS)
+    X = X[: most * COLUMNS].reshape(most, COLUMNS)
+    short = X[: most // 4]
+    return Work(
+        lambda: X.argmax(axis=0),
+        less=lambda: short.argmax(axis=0),
+        items=most - most // 4,
+        note=f"{most // 4} and {most} rows of {COLUMNS}.",
+    )
+
+
+@limit("argmax", backends=CUPY, clocks=(DEVICE,), name="argmax_contiguous_element")
+def argmax_contiguous_element_on_device(bench: Bench) -> Work:
+    """One more element of an argmax along the rows of a matrix of float32, a block of threads a row."""
+    X = bench.large[0].view("float32")
+    rows = min(4096, X.size // CONTIGUOUS_ROW)
+    X = X[: rows * CONTIGUOUS_ROW].reshape(rows, CONTIGUOUS_ROW)
+    short = X[: rows // 4]
+    return Work(
+        lambda: X.argmax(axis=1),
+        less=lambda: short.argmax(axis=1),
+        items=(rows - rows // 4) * CONTIGUOUS_ROW,
+        note=f"{rows // 4} and {rows} rows of {CONTIGUOUS_ROW}.",
+    )
+
+
+@limit("argmax", backends=CUPY, clocks=(DEVICE,))
+def argmax_block_element(bench: Bench) -> Work:
+    """One more element of each of 32 rows of float32 whose argmax has a multiprocessor to itself."""
+    X = bench.large[0].view("float32")
+    length = min(BLOCK_ROW, X.size // 32)
+    tall, short = (X[: 32 * count].reshape(32, count) for count in (length, length // 4))
+    return Work(
+        lambda: tall.argmax(axis=1),
+        less=lambda: short.argmax(axis=1),
+        items=length - length // 4,
+        note=f"32 rows of {length // 4} and of {length}.",
+    )
+
+
 @limit("elementwise", backends=CUPY, clocks=WAITING)
 def remainder_element(bench: Bench) -> Work:
     """One 64-bit integer remainder on the device, as an index kernel takes it to find its row and column."""
@@ -635,6 +719,70 @@ def take_out_few(bench: Bench) -> Work:
     return Work(lambda: take(W, J, axis=0, out=h, **mode))
 
 
+@limit("gather", backends=CUPY, clocks=(DEVICE,))
+def gather_element(bench: Bench) -> Work:
+    """One more element of 4 bytes that CuPy's take moves, bytes included, from a table in the L2."""
+    return _gathered(bench, "float32", COLUMNS)
+
+
+@limit("gather", backends=CUPY, clocks=(DEVICE,))
+def gather_wide_element(bench: Bench) -> Work:
+    """One more element of 16 bytes that CuPy's take moves, bytes included, from a table in the L2."""
+    return _gathered(bench, "complex128", COLUMNS // 4)
+
+
+def _gathered(bench: Bench, dtype: str, columns: int) -> Work:
+    source, target = (buffer.view(dtype) for buffer in bench.large)
+    most = min(GATHERED_MOST, target.size // columns)
+    rows = min(GATHERED_TABLE, most)
+    W = source[: rows * columns].reshape(rows, columns)
+    h = target[: most * columns].reshape(most, columns)
+    J = bench.xp.arange(most) * 7919 % rows  # neighbours are far apart
+    few, h_few = J[: most // 4], h[: most // 4]
+    take = bench.xp.take
+    return Work(
+        lambda: take(W, J, axis=0, out=h),
+        less=lambda: take(W, few, axis=0, out=h_few),
+        items=(most - most // 4) * columns,
+        note=f"{most // 4} and {most} rows of {columns} {dtype}.",
+    )
+
+
+@limit("gather", backends=NUMPY)
+def row_cached_item(bench: Bench) -> Work:
+    """One more row of 1 KiB looked up at random in a table that a core's own cache holds."""
+    return _picked(bench, ROWS_CACHED_BYTES)
+
+
+@limit("gather", backends=NUMPY)
+def row_last_item(bench: Bench) -> Work:
+    """One more row of 1 KiB looked up at random in a table that only the cores' shared cache holds."""
+    return _picked(bench, ROWS_LAST_BYTES)
+
+
+@limit("gather", backends=NUMPY)
+def row_memory_item(bench: Bench) -> Work:
+    """One more row of 1 KiB looked up at random in a table that no cache holds."""
+    return _picked(bench, bench.large[0].nbytes)
+
+
+def _picked(bench: Bench, size: int) -> Work:
+    """Return the work of rows that go to a small array; all rows of the table have their turn."""
+    xp = bench.xp
+    W = bench.large[0][:size].view("float32").reshape(-1, 256)
+    picked = min(PICKED, len(W))
+    turns = xp.random.default_rng(len(W)).permutation(len(W) // picked * picked).reshape(-1, picked)
+    many, few = itertools.cycle(list(turns)), itertools.cycle(list(turns[:, : picked // 16]))
+    h, h_few = xp.empty((picked, 256), "float32"), xp.empty((picked // 16, 256), "float32")
+    take = xp.take
+    return Work(
+        lambda: take(W, next(many), axis=0, out=h, mode="clip"),
+        less=lambda: take(W, next(few), axis=0, out=h_few, mode="clip"),
+        items=picked - picked // 16,
+        note=f"{picked // 16} and {picked} of {len(W)} rows.",
+    )
+
+
 @limit("concatenation")
 def vstack_two(bench: Bench) -> Work:
     """Stack two rows of 300 float32."""
@@ -715,6 +863,29 @@ def csr_small(bench: Bench) -> Work:
     return Work(lambda: X @ W)
 
 
+@limit("sparse_product", backends=CUPY, clocks=(DEVICE,))
+def csr_element(bench: Bench) -> Work:
+    """One more element of a product of compressed sparse rows, one entry a row, with a table in the L2."""
+    import numpy as np
+
+    most = bench.bytes_for(GATHERED_MOST * COLUMNS * 4) // (COLUMNS * 4)
+    rows = min(GATHERED_TABLE, most)
+    W = bench.xp.ones((rows, COLUMNS), "float32")
+
+    def sparse(count: int) -> Any:
+        columns = (np.arange(count) * 7919 % rows).astype(np.int32)
+        parts = np.ones(count, np.float32), columns, np.arange(count + 1, dtype=np.int32)
+        return bench.backend.sparse(parts, (count, rows))
+
+    many, few = sparse(most), sparse(most // 4)
+    return Work(
+        lambda: many @ W,
+        less=lambda: few @ W,
+        items=(most - most // 4) * COLUMNS,
+        note=f"{most // 4} and {most} rows of {COLUMNS}.",
+    )
+
+
 # Launches, waits and allocations ------------------------------------------------------------------
 
 
@@ -729,6 +900,42 @@ def launch(bench: Bench) -> Work:
 def launch_and_wait(bench: Bench) -> Work:
     """Launch a RawKernel that does nothing, and synchronise."""
     return launch(bench)
+
+
+@limit("launch", backends=CUPY, clocks=(DEVICE,))
+def graph_node_item(bench: Bench) -> Work:
+    """One more kernel that does nothing in a graph of kernels that follow each other."""
+    few, many = GRAPH_NODES // 10, GRAPH_NODES
+    graphs = [_graph_of_nothing(bench, count) for count in (many, few)]
+    return Work(graphs[0].launch, less=graphs[1].launch, items=many - few, note=f"{few} and {many} kernels.")
+
+
+def _graph_of_nothing(bench: Bench, count: int) -> Any:
+    kernel = bench.kernels.get_function("empty")
+    kernel((1,), (1,), ())  # loads it, which a capture must not do
+    bench.backend.synchronize()
+    with bench.xp.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        for _ in range(count):
+            kernel((1,), (1,), ())
+        return stream.end_capture()
+
+
+@limit("synchronize", backends=CUPY, clocks=WAITING)
+def wait_item(bench: Bench) -> Work:
+    """Copy one bool to the host behind four additions just queued, less the additions: a wait amid work."""
+    x = bench.table[0]
+    flag = x.any()
+
+    def add() -> None:
+        for _ in range(4):
+            x + x
+
+    def add_and_wait() -> None:
+        add()
+        bool(flag)
+
+    return Work(add_and_wait, less=add)
 
 
 @limit("synchronize", backends=CUPY, clocks=WAITING)
@@ -828,15 +1035,6 @@ def copy_bandwidth_last(bench: Bench) -> Work:
     )
 
 
-@bandwidth("copy", NUMPY, clocks.THROUGHPUT)
-def transpose_bandwidth(bench: Bench) -> Work:
-    """Copy an array in Fortran order to one in C order, with one thread; read and write counted."""
-    source = bench.xp.ones((ROW, TALL), "float64").T
-    target = bench.xp.empty((TALL, ROW), "float64")
-    copyto = bench.xp.copyto
-    return Work(lambda: copyto(target, source), 2.0 * source.nbytes, note=f"{TALL} x {ROW} float64.")
-
-
 @bandwidth("write", NUMPY, clocks.THROUGHPUT)
 def write_bandwidth(bench: Bench) -> Work:
     """Fill a large array that exists with one thread, two such arrays in turn."""
@@ -897,6 +1095,15 @@ def device_copy_bandwidth(bench: Bench) -> Work:
     size = source.nbytes
     call = functools.partial(target.data.copy_from_device_async, source.data, size)
     return Work(call, 2.0 * size, note=_beside_l2(bench, size))
+
+
+@bandwidth("copy", CUPY, DEVICE, name="transpose_bandwidth")
+def device_transpose_bandwidth(bench: Bench) -> Work:
+    """Copy a matrix of float32 in C order to a new one in Fortran order; read and write counted."""
+    rows = min(bench.bytes_for(256 * MIB), bench.large[0].nbytes) // (4 * COLUMNS)
+    source = bench.large[0].view("float32")[: rows * COLUMNS].reshape(-1, COLUMNS)
+    ordered = bench.xp.asfortranarray
+    return Work(lambda: ordered(source), 2.0 * source.nbytes, note=f"{len(source)} x {COLUMNS} float32.")
 
 
 @bandwidth("write", CUPY, DEVICE)
