@@ -27,6 +27,7 @@ SECTIONS = {
     "limits": config.Limits,
     "cold_start": config.ColdStart,
     "trace": config.Trace,
+    "witness": config.Witness,
     "statistics": config.Statistics,
 }
 FURTHER_SWEEPS = "sweeps.NAME.KEY"

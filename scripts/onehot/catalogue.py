@@ -47,6 +47,7 @@ TABLES = (
     Item("training", "Training", "Gradients and whole steps of training", PAPER),
     Item("boundary", "Transfers", "The largest vocabulary that fits in memory", READ),
     Item("contrasts", "Measurements", "Memory order, law of the indices, flushed L2", PAPER),
+    Item("witness", "Measurements", "The clocks beside those of NVBench and pyperf", PAPER),
     Item("environment", "Provenance", "Machine, software and settings", READ),
     Item("status", "Provenance", "What was measured, skipped or failed, and why", READ),
     Item("variants", "Provenance", "The numbers that name variants in the table of samples", CSV),

@@ -203,6 +203,13 @@ class Trace(_Model):
     minibatch: Whole = Field(default=2048, description="m of the call that is counted", ge=1, le=1 << 27)
 
 
+class Witness(_Model):
+    """Lookups that another benchmark times too, where it is installed: NVBench on CuPy, pyperf on NumPy."""
+
+    implementation: Implementations = Field(default=["fancy_index", "take", "raw_kernel_out"])
+    minibatch: Minibatches = Field(default=[2048, 16_384, 131_072], description="m of the calls")
+
+
 class Statistics(_Model):
     """How samples become statements."""
 
@@ -243,6 +250,9 @@ class Study(Factors):
     limits: Limits | None = Limits()
     cold_start: ColdStart | None = ColdStart()
     trace: Trace | None = Trace()
+    witness: Witness | None = Field(
+        default=None, description="outside witness of the clocks: NVBench on CuPy, pyperf on NumPy"
+    )
     statistics: Statistics = Statistics()
     sweeps: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Override] = Field(
         default={}, description="further sweeps by name, added to the main one"
@@ -290,6 +300,7 @@ def _keys_at(location: tuple[Any, ...]) -> list[str]:
         "limits": Limits,
         "cold_start": ColdStart,
         "trace": Trace,
+        "witness": Witness,
         "statistics": Statistics,
         "sweeps": Override,
     }

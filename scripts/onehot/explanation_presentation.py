@@ -196,6 +196,25 @@ def training(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def witness(frame: pd.DataFrame) -> pd.DataFrame:
+    """Show this study's clocks beside those of NVBench and pyperf."""
+    return pd.DataFrame(
+        {
+            "backend": NAMES.get(row["backend"], row["backend"]),
+            "implementation": row["implementation"],
+            "minibatch": row["minibatch"],
+            "witness": f"{row['tool']}, {row['witness']}" if isinstance(row["witness"], str) else ABSENT,
+            "its time": seconds_text(row["witness_seconds"]),
+            "clock": str(row["clock"]).replace("_", ", ") if isinstance(row["clock"], str) else ABSENT,
+            "time [interval]": interval_text(row["seconds"], row["low"], row["high"], seconds_text),
+            "ours / its": significant(row["ratio"]),
+            "within 3 %": row["agrees"] if isinstance(row["agrees"], str) else ABSENT,
+            "remark": row["reason"],
+        }
+        for row in frames.records(frame)
+    )
+
+
 def boundary(frame: pd.DataFrame) -> pd.DataFrame:
     """Show the largest vocabulary that fits, a column for each form of the minibatch."""
     if frame.empty:
@@ -250,6 +269,7 @@ PRESENTED.update(
         "predicted_crossover": predicted_crossover,
         "transfers": transfers,
         "training": training,
+        "witness": witness,
         "boundary": boundary,
         "contrasts": contrasts,
         "claims": claims,

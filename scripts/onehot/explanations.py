@@ -578,6 +578,79 @@ def _mean(values: Sequence[int]) -> float:
     return float(np.mean(values)) if values else math.nan
 
 
+# Witnesses ----------------------------------------------------------------------------------------
+
+WITNESSED = {
+    "cold": (clocks.DEVICE_COLD,),
+    "batch": (clocks.DEVICE_HOT, clocks.THROUGHPUT),
+    "host": (clocks.THROUGHPUT,),
+}
+"""Which clocks stand beside each time of a witness."""
+
+AGREEMENT = 0.03
+"""Two clocks agree within this fraction."""
+
+
+def witness(results: Results, samples: Samples) -> pd.DataFrame:
+    """Return each time of NVBench and pyperf beside this study's clocks; ``ratio`` is ours over theirs."""
+    rows: list[dict[str, Any]] = []
+    for record in sorted(results.witnesses, key=lambda one: one.variant.identity()):
+        variant = record.variant.identity()
+        known = {**asdict(variant), "tool": record.tool, "status": record.status, "reason": record.reason}
+        if not record.seconds:
+            rows.append(known)
+        for name, values in record.seconds.items():
+            for clock in WITNESSED[name]:
+                theirs = float(np.median(values))
+                row = {**known, "witness": name, "witness_seconds": theirs, "clock": clock}
+                rows.append({**row, **_agreement(variant, clock, theirs, samples, results.rule)})
+    columns = ["tool", "witness", "witness_seconds", "clock", "seconds", "low", "high", "ratio", "agrees"]
+    return pd.DataFrame(rows, columns=[*FACTORS, *columns, "status", "reason"])
+
+
+def _agreement(variant: Variant, clock: str, theirs: float, samples: Samples, rule: Rule) -> dict[str, Any]:
+    """Return our time, its ratio to theirs, whether they agree, and where the host explains why not."""
+    if (variant, clock) not in samples:
+        return {"reason": f"no {clock} clock of this variant was measured"}
+    one = _estimate(samples[variant, clock], rule)
+    ratio = one.median / theirs
+    return {
+        "seconds": one.median,
+        "low": one.low,
+        "high": one.high,
+        "ratio": ratio,
+        "agrees": "yes" if abs(ratio - 1) <= AGREEMENT else "no",
+        "reason": _disagreement(variant, clock, one, theirs, samples, rule),
+    }
+
+
+def _disagreement(
+    variant: Variant,
+    clock: str,
+    ours: statistics.Estimate,
+    theirs: float,
+    samples: Samples,
+    rule: Rule,
+) -> str:
+    if abs(ours.median / theirs - 1) <= AGREEMENT:
+        return ""
+    enqueue = samples.get((variant, clocks.ENQUEUE))
+    if clock == CLOCK and enqueue:
+        host = _estimate(enqueue, rule).median
+        if host > HOST_BOUND * ours.median and ours.median > theirs:
+            return (
+                f"the host queues a call in {host * 1e6:.3g} us, longer than the device takes: NVBench holds "
+                "the stream until calls are queued, this clock does not"
+            )
+    if ours.low <= theirs <= ours.high:
+        return "within this study's interval"
+    return "not explained"
+
+
+HOST_BOUND = 0.8
+"""A throughput of which enqueueing takes this share is the host's."""
+
+
 # All of it ----------------------------------------------------------------------------------------
 
 
@@ -592,6 +665,7 @@ def everything(results: Results, frames: dict[str, pd.DataFrame]) -> dict[str, p
         "predicted_crossover": predicted_crossover(results, frames["crossover"]),
         "transfers": transfers(results, samples),
         "training": training(results, samples),
+        "witness": witness(results, samples),
         "boundary": boundary(results),
         "contrasts": contrasts(results, samples),
     }

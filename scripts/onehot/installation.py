@@ -22,6 +22,15 @@ PACKAGES = {
 """Packages whose versions decide whether a backend runs."""
 
 
+WITNESSES = {"cupy": "cuda-bench", "numpy": "pyperf"}
+"""The package whose benchmark is the outside witness of each backend."""
+
+
+def witness(backend: str) -> str | None:
+    """Return the version of a backend's witness; None where it is not installed."""
+    return _version(WITNESSES[backend])
+
+
 def found(backend: str) -> dict[str, Any]:
     """Return the versions of a backend's packages, which GPUs are visible, and whether a driver is there."""
     return {

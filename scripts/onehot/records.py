@@ -233,6 +233,16 @@ class LedgerRecord(_Record):
     host_memory: HostMemoryModel | None = None
 
 
+class WitnessRecord(_Record):
+    """What somebody else's benchmark says of one variant; see ``witness``. Seconds a minibatch."""
+
+    kind: Literal["witness"]
+    variant: VariantModel
+    tool: str = ""
+    version: str = ""
+    seconds: dict[Literal["cold", "batch", "host"], list[Annotated[float, Field(gt=0)]]] = {}
+
+
 class PlannedVariant(_Model):
     """One line of the plan."""
 
@@ -286,6 +296,7 @@ Record = (
     | BackendRecord
     | LimitsRecord
     | LedgerRecord
+    | WitnessRecord
     | Plan
     | ConfigurationRecord
 )

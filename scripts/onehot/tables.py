@@ -25,6 +25,7 @@ from onehot.records import (
     Plan,
     ProvenanceModel,
     Record,
+    WitnessRecord,
 )
 from onehot.variant import COLUMNS, CORRECTED, PUBLISHED, Variant
 
@@ -72,6 +73,7 @@ class Results:
     limits: list[LimitsRecord]
     backends: list[BackendRecord]
     ledgers: list[LedgerRecord] = field(default_factory=list)
+    witnesses: list[WitnessRecord] = field(default_factory=list)
 
     @property
     def rule(self) -> Rule:
@@ -119,6 +121,7 @@ def collect(records: Iterable[tuple[Path, Record]]) -> Results:
         limits=[record for _, record in pairs if isinstance(record, LimitsRecord)],
         backends=[record for _, record in pairs if isinstance(record, BackendRecord)],
         ledgers=[record for _, record in pairs if isinstance(record, LedgerRecord)],
+        witnesses=[record for _, record in pairs if isinstance(record, WitnessRecord)],
     )
 
 

@@ -242,7 +242,7 @@ def planned_records():
             if implementations.find(name, backend)
             for number in range(STUDY.invocations)
         ]
-    return records + ledger_records(present)
+    return records + ledger_records(present) + witness_records(present)
 
 
 def records_of(wildcards):
@@ -348,6 +348,34 @@ def ledger_records(present):
     }
     return [
         f"{RECORDS}/ledger/{backend}/{name}.json" for backend, name in sorted(pairs)
+    ]
+
+
+def witnessed_variant(wildcards):
+    """The variant that another benchmark times too."""
+    return configuration.single_variant(
+        STUDY, wildcards.implementation, wildcards.backend, int(wildcards.minibatch)
+    )
+
+
+def witness_study(wildcards):
+    """Which code asks the witness; see ``study``."""
+    entry = implementations.get(wildcards.implementation, wildcards.backend)
+    modules = ("onehot.witness", backends.MODULES[wildcards.backend], entry.module)
+    return {"code_hash": code_hash.modules_hash(modules)}
+
+
+def witness_records(present):
+    """What another benchmark is asked for: nothing, where the configuration names no witness."""
+    if not STUDY.witness:
+        return []
+    return [
+        f"{RECORDS}/witness/{backend}/{name}/minibatch~{minibatch}.json"
+        for backend in present
+        if backend in installation.WITNESSES
+        for name in STUDY.witness.implementation
+        if implementations.find(name, backend)
+        for minibatch in STUDY.witness.minibatch
     ]
 
 
