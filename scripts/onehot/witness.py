@@ -125,7 +125,8 @@ def _pyperf(backend: Backend, variant: Variant, settings: Settings, path: Path) 
 
     case = json.dumps({"variant": asdict(variant), "seed": settings.seed, "index_sets": settings.index_sets})
     program = Path(__file__).parents[1] / "witness_pyperf.py"
-    command = [sys.executable, str(program), "--case", case, "--quiet", *PYPERF, "-o", str(path)]
+    found = ("--inherit-environ", "PYTHONPATH")  # pyperf's workers get an environment cut to the bone
+    command = [sys.executable, str(program), "--case", case, "--quiet", *found, *PYPERF, "-o", str(path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode or not path.exists():
         raise UnavailableError(f"pyperf gave no result: {' '.join(ended.stderr.split())[-300:]}")
