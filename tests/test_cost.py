@@ -78,3 +78,17 @@ def test_durations_are_said_in_everyday_units(seconds, text):
 def test_time_stamps_of_records_are_read():
     later, earlier = "2026-01-01T00:00:01.500000Z", "2026-01-01T00:00:00Z"
     assert cost.epoch_seconds(later) - cost.epoch_seconds(earlier) == pytest.approx(1.5)
+
+
+def test_jobs_beside_the_sweep_are_counted_by_kind_from_records_or_by_a_stated_guess():
+    jobs = [
+        cost.Other("limits", "numpy", True, 8.0),
+        cost.Other("limits", "numpy", False, None),
+        cost.Other("headline", "cupy", False, None),
+        cost.Other("ledger", "cupy", True, None),
+    ]
+    found = {(line.backend, line.implementation): line for line in cost.others(jobs)}
+    assert found["numpy", "(limits)"] == cost.Line("numpy", "(limits)", 1, 1, 8.0, "similar")
+    assert found["cupy", "(headline)"].seconds == cost.OTHER_SECONDS["headline"]
+    assert found["cupy", "(headline)"].source == "guess" and found["cupy", "(ledger)"].seconds == 0
+    assert "a guess" in cost.text("here", cost.others(jobs), [])

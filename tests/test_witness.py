@@ -75,4 +75,4 @@ def test_clocks_stand_beside_the_witness_and_the_host_explains_a_small_minibatch
     assert frame["agrees"].to_dict() == {
         ("cold", "device_cold"): "yes", ("batch", "device_hot"): "yes", ("batch", "throughput"): "no",
     }  # fmt: skip
-    assert "the host queues a call in 17 us" in frame.loc[("batch", "throughput"), "reason"]
+    assert "bound by the host, which queues a call in 17 µs" in frame.loc[("batch", "throughput"), "reason"]

@@ -48,6 +48,9 @@ TABLES = (
     Item("boundary", "Transfers", "The largest vocabulary that fits in memory", READ),
     Item("contrasts", "Measurements", "Memory order, law of the indices, flushed L2", PAPER),
     Item("witness", "Measurements", "The clocks beside those of NVBench and pyperf", PAPER),
+    Item("bounds", "Bounds", "Bytes a second of every lookup, beside the bound of its own size", PAPER),
+    Item("targets", "Bounds", "What this study set out to reach", PAPER),
+    Item("advice", "Findings", "What to write", PAPER),
     Item("environment", "Provenance", "Machine, software and settings", READ),
     Item("status", "Provenance", "What was measured, skipped or failed, and why", READ),
     Item("variants", "Provenance", "The numbers that name variants in the table of samples", CSV),
@@ -64,12 +67,13 @@ FIGURES = (
     Item("ledger", "Ledger", "What one call asks of the GPU and its driver", DRAWN),
     Item("prediction", "Model", "Predicted against measured", DRAWN),
     Item("training", "Training", "What the gather is worth in a step of training", DRAWN),
+    Item("bounds", "Bounds", "How much of the bound each lookup reaches", DRAWN),
     Item("boundary", "Transfers", "Where the dense one-hot matrix no longer fits", DRAWN),
 )
 
 DRAWN_TABLES = (
     *("summary", "speedup", "crossover", "headline", "limits", "status", "variants", "measurements"),
-    *("ladder", "prediction", "ledger", "training", "boundary"),
+    *("ladder", "prediction", "ledger", "training", "bounds", "boundary"),
 )
 """Tables that the figures read, as CSV; see ``frames.SCHEMA``."""
 

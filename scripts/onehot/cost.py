@@ -16,6 +16,9 @@ START_UP_SECONDS = {False: 1.0, True: 2.5}
 IDLE_SECONDS = 20.0
 """A longer gap between two jobs is a pause of the study, not a start-up."""
 
+OTHER_SECONDS = {"limits": 12.0, "headline": 30.0, "cold_start": 3.0, "ledger": 3.0, "witness": 6.0}
+"""What a job beside the sweep takes where no record of its kind tells: a guess, and the plan says so."""
+
 Key = tuple[Variant, int]
 _Name = TypeVar("_Name")
 
@@ -47,7 +50,7 @@ class Line:
     waiting : jobs to run.
     seconds : what the waiting ones take, one after the other.
     source : where the seconds come from: ``records`` of the same variants, ``similar`` records (of the same
-        implementation, or the same backend), or the ``budget`` of the configuration.
+        implementation, or the same backend), the ``budget`` of the configuration, or a ``guess``.
     """
 
     backend: str
@@ -56,6 +59,24 @@ class Line:
     waiting: int
     seconds: float
     source: str
+
+
+@dataclass(frozen=True)
+class Other:
+    """A job beside the sweep.
+
+    Attributes
+    ----------
+    kind : of its record, as its folder is called.
+    backend : that it asks.
+    present : whether its record is there.
+    seconds : that it took; None where no record tells.
+    """
+
+    kind: str
+    backend: str
+    present: bool
+    seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -105,6 +126,21 @@ def estimate(
         source = _source(known, len(waiting), backend in of_backend)
         seconds = sum(start_up + same.get(variant, similar) for variant in waiting)
         lines.append(Line(backend, implementation, len(keys) - len(waiting), len(waiting), seconds, source))
+    return lines
+
+
+def others(jobs: Iterable[Other]) -> list[Line]:
+    """Return a line for each kind of job beside the sweep on each backend."""
+    found: dict[tuple[str, str], list[Other]] = defaultdict(list)
+    for job in jobs:
+        found[job.backend, job.kind].append(job)
+    lines = []
+    for (backend, kind), alike in sorted(found.items()):
+        known = [job.seconds for job in alike if job.seconds is not None]
+        each = statistics.median(known) if known else OTHER_SECONDS[kind]
+        waiting = sum(not job.present for job in alike)
+        source = "" if not waiting else "similar" if known else "guess"
+        lines.append(Line(backend, f"({kind})", len(alike) - waiting, waiting, waiting * each, source))
     return lines
 
 
@@ -159,5 +195,6 @@ _SOURCES = {
     "": "",
     "records": "records of these variants",
     "similar": "records of similar variants",
+    "guess": "a guess: no job of this kind ran here yet",
     "budget": "the sampling budget: nothing was measured here yet",
 }

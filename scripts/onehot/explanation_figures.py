@@ -193,8 +193,8 @@ def training(frames: Frames) -> Figure:
         axes.plot(row["seconds"], number, "o", mec=colour, mfc=colour if filled else "white", gid="point")
         right = row["seconds"]
         if row["low"] > 0 and math.isfinite(row["high"]):
-            axes.hlines(number, row["low"], row["high"], color=colour, lw=1)
             right = max(right, min(row["high"], high))
+            axes.hlines(number, max(row["low"], low), right, color=colour, lw=1)
         gain = f" ({significant(row['speedup'], 2)}×)" if math.isfinite(row["speedup"]) else ""
         theme.beside(axes, seconds_text(row["seconds"]) + gain, (right, number), 6)
     if not lines:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from onehot import frames
+from onehot import bounds, frames
 from onehot.frames import FACTORS
 from onehot.presentation import ABSENT, NAMES, PRESENTED, interval_text, seconds_text, significant
 
@@ -196,6 +196,79 @@ def training(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def bounds_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Show what lookups that read indices reach, and what binds them; all others stand in the CSV."""
+    own = bounds.gathers(frame)
+    return pd.DataFrame(
+        {
+            "V": row["vocabulary"],
+            "backend": NAMES.get(row["backend"], row["backend"]),
+            "implementation": row["implementation"],
+            "minibatch": row["minibatch"],
+            "threads": "all" if row["threads"] == 0 else row["threads"],
+            "indices": row["distribution"],
+            "clock": row["clock"].replace("_", ", "),
+            "time [interval]": interval_text(row["seconds"], row["low"], row["high"], seconds_text),
+            "read and written": f"{significant(row['bytes_per_second'] / 1e9)} GB/s",
+            "distinct rows": significant(row["distinct_rows"], 4),
+            "bound": seconds_text(row["bound_seconds"]),
+            "binds": row["binding"] if isinstance(row["binding"], str) else ABSENT,
+            "of the bound": _percent(row["fraction"]),
+            "remark": row["implausible"] or row["reason"],
+        }
+        for row in frames.records(own)
+    )
+
+
+def targets(frame: pd.DataFrame) -> pd.DataFrame:
+    """Show each target and what was reached."""
+    return pd.DataFrame(
+        {
+            "target": row["target"],
+            "minibatch": row["minibatch"],
+            "threshold": significant(row["threshold"]),
+            "reached by": row["by"] if isinstance(row["by"], str) else ABSENT,
+            "against": row["against"] if isinstance(row["against"], str) else ABSENT,
+            "value [interval]": interval_text(row["value"], row["low"], row["high"], significant),
+            "verdict": row["verdict"],
+        }
+        for row in frames.records(frame)
+    )
+
+
+def advice(frame: pd.DataFrame) -> pd.DataFrame:
+    """Say what to write in a range of minibatches; times are those at its two ends."""
+    single = [name for name in ("vocabulary", "dtype", "distribution") if frame[name].nunique() > 1]
+    return pd.DataFrame(
+        {
+            "you hold": row["start"],
+            "backend": NAMES.get(row["backend"], row["backend"]),
+            **{name: row[name] for name in single},
+            "minibatch": _range(row["smallest"], row["largest"]),
+            "forms measured": row["forms"],
+            "fastest (lines)": f"{row['fastest']}{_cores(row['fastest_threads'])} ({row['fastest_lines']})",
+            "time": _range_text(row["fastest_first"], row["fastest_last"]),
+            "not told from it": row["ties"] or ABSENT,
+            "simplest within 10 % (lines)": f"{row['simplest']}{_cores(row['simplest_threads'])} "
+            f"({row['simplest_lines']})",
+            "its time": _range_text(row["simplest_first"], row["simplest_last"]),
+        }
+        for row in frames.records(frame)
+    )
+
+
+def _cores(threads: int) -> str:
+    return ", all cores" if threads == 0 else ""
+
+
+def _range(smallest: int, largest: int) -> str:
+    return str(smallest) if smallest == largest else f"{smallest} to {largest}"
+
+
+def _range_text(first: float, last: float) -> str:
+    return seconds_text(first) if first == last else f"{seconds_text(first)} to {seconds_text(last)}"
+
+
 def witness(frame: pd.DataFrame) -> pd.DataFrame:
     """Show this study's clocks beside those of NVBench and pyperf."""
     return pd.DataFrame(
@@ -270,6 +343,9 @@ PRESENTED.update(
         "transfers": transfers,
         "training": training,
         "witness": witness,
+        "bounds": bounds_table,
+        "targets": targets,
+        "advice": advice,
         "boundary": boundary,
         "contrasts": contrasts,
         "claims": claims,

@@ -34,6 +34,8 @@ TEXT = [
     "cause",
     "representation",
     "task",
+    "binding",
+    "reads",
 ]
 """Columns that hold words: an implementation called None or NA is a name, not a missing value."""
 
@@ -62,6 +64,7 @@ SCHEMA = {
     "ledger": (*FACTORS, "kernels", "driver_calls", "synchronizations", "to_host", "pool_requests", "status",
                "reason"),
     "training": (*FACTORS, "task", "seconds", "low", "high", "speedup"),
+    "bounds": (*FACTORS, "clock", "seconds", "fraction", "fraction_low", "fraction_high", "binding", "reads"),
     "boundary": ("backend", "representation", "minibatch", "largest_vocabulary", "free_bytes"),
 }  # fmt: skip
 """The columns that the figures read of each table."""
@@ -92,6 +95,7 @@ class Frames:
     prediction: pd.DataFrame
     ledger: pd.DataFrame
     training: pd.DataFrame
+    bounds: pd.DataFrame
     boundary: pd.DataFrame
 
     @property

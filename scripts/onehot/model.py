@@ -86,6 +86,7 @@ class Machine:
     costs : by backend and name of the limit.
     l2_bytes, l3_bytes : of the host's caches; the last is shared, so half of it counts.
     device_l2_bytes : of the GPU.
+    cores : that a process of the host may use.
     index_sets : minibatches that rotate: what they touch together decides which memory serves them.
     missed : limits that were asked for and never measured.
     """
@@ -94,6 +95,7 @@ class Machine:
     l2_bytes: int = 1 << 20
     l3_bytes: int = 32 << 20
     device_l2_bytes: int = 0
+    cores: int = 1
     index_sets: int = 1
     missed: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
 
@@ -305,7 +307,7 @@ def _add(*parts: Mapping[str, float]) -> Amounts:
     return dict(total)
 
 
-def _near(machine: Machine, working_bytes: float) -> str:
+def nearest_memory(machine: Machine, working_bytes: float) -> str:
     """Return which memory holds what a loop touches again and again: ``cached``, ``last`` or ``memory``."""
     if working_bytes <= machine.l2_bytes:
         return "cached"
@@ -314,7 +316,7 @@ def _near(machine: Machine, working_bytes: float) -> str:
 
 def _copy_limit(v: Variant, machine: Machine, working_bytes: float) -> str:
     """Return the limit at which bytes are copied among arrays of some size."""
-    near = _near(machine, working_bytes)
+    near = nearest_memory(machine, working_bytes)
     if v.backend != "numpy" or near == "memory":
         return "copy_bandwidth"
     if near == "last" and machine.has("numpy", "copy_bandwidth_last"):
@@ -327,7 +329,7 @@ def _read(v: Variant, machine: Machine, amount: float, working_bytes: float) -> 
     if v.backend != "numpy":
         fits = working_bytes <= machine.device_l2_bytes
         return {"l2_read_bandwidth" if fits else "read_bandwidth": amount}
-    if _near(machine, working_bytes) == "memory":
+    if nearest_memory(machine, working_bytes) == "memory":
         return {"read_bandwidth": amount}
     return {_copy_limit(v, machine, working_bytes): amount}
 
@@ -338,7 +340,7 @@ def _write(v: Variant, machine: Machine, amount: float, *, fresh: bool = True) -
         return {"write_bandwidth": amount}
     if fresh and amount > MAPPED_BYTES:
         return {"first_touch_bandwidth": amount}
-    if _near(machine, 2 * amount) == "memory":
+    if nearest_memory(machine, 2 * amount) == "memory":
         return {"write_bandwidth": amount}
     return {_copy_limit(v, machine, 2 * amount): amount}
 
@@ -361,7 +363,7 @@ def _gather(v: Variant, machine: Machine, *, fresh: bool = True) -> Amounts:
     """Return the cost of a gather beyond its call: on the device that of CuPy's take kernel."""
     if v.backend != "numpy":
         return _taken(v, machine, "gather_element", v.result_rows * v.embedding)
-    limit = f"row_{_near(machine, _touched(v, machine))}_item"
+    limit = f"row_{nearest_memory(machine, _touched(v, machine))}_item"
     write = _write(v, machine, v.result_bytes, fresh=fresh)
     if not machine.has("numpy", limit):
         return _add(_read(v, machine, v.result_bytes, _touched(v, machine)), write)
@@ -600,7 +602,7 @@ def _listed(v: Variant, machine: Machine) -> Phase:
 def _beyond_cache(v: Variant, machine: Machine) -> Amounts:
     """Return the cost of rows that the small limits found in a cache and a variant does not."""
     read = _read(v, machine, v.result_bytes, _touched(v, machine))
-    return {} if _near(machine, _touched(v, machine)) == "cached" else read
+    return {} if nearest_memory(machine, _touched(v, machine)) == "cached" else read
 
 
 @structure("rung_list_stack", "corrected_list_stack")

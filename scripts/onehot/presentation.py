@@ -2,6 +2,7 @@
 
 import functools
 import html
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,17 @@ from onehot import frames
 from onehot.errors import StudyError
 from onehot.variant import COLUMNS
 
-NAMES = {"numpy": "NumPy", "cupy": "CuPy"}
+NAMES = {
+    "numpy": "NumPy",
+    "cupy": "CuPy",
+    "numba": "Numba",
+    "torch_cpu": "torch on the CPU",
+    "torch_cuda": "torch on the GPU",
+    "jax_cpu": "JAX on the CPU",
+    "jax_cuda": "JAX on the GPU",
+}
+"""Backends as a reader meets them."""
+
 CONSTANT_COLUMNS_SHOWN = frozenset({"backend", "implementation", "clock", "minibatch"})
 ABSENT = "–"
 
@@ -187,6 +198,7 @@ def status(frame: pd.DataFrame) -> pd.DataFrame:
             "status": row["status"],
             "reason": row["reason"],
             "processes": row["invocations"],
+            "implausible": row.get("implausible", ""),
         }
         for row in frames.records(frame)
     )
@@ -213,7 +225,8 @@ def write(frame: pd.DataFrame, name: str, path: Path) -> None:
         No format has that ending.
     """
     if path.suffix == ".csv":
-        frame.to_csv(path, index=False, float_format="%.6g", lineterminator="\n", na_rep="")
+        text = frame.to_csv(index=False, float_format="%.6g", lineterminator="\n", na_rep="")
+        whole_or_absent(path, text.encode())
         return
     shown = PRESENTED[name](frame)
     if path.suffix == ".md":
@@ -228,7 +241,14 @@ def write(frame: pd.DataFrame, name: str, path: Path) -> None:
         text = _html(shown, name)
     else:
         raise StudyError(f"{path}: no table format {path.suffix!r}; known: .csv, .md, .tex, .html")
-    path.write_text(text.rstrip("\n") + "\n")
+    whole_or_absent(path, (text.rstrip("\n") + "\n").encode())
+
+
+def whole_or_absent(path: Path, content: bytes) -> None:
+    """Write a file beside its place and rename it: a job that is killed leaves no half of one."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_bytes(content)
+    partial.replace(path)
 
 
 def _latex(shown: pd.DataFrame) -> str:

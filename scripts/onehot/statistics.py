@@ -168,8 +168,9 @@ class Crossover:
 
     def describe(self) -> str:
         """Say it in a few words, for a table or a caption."""
+        about = f"{float(f'{self.minibatch:.3g}'):.10g}"
         phrases: dict[CrossoverKind, str] = {
-            "crosses": f"at about {self.minibatch:.3g} (between {self.low:g} and {self.high:g})",
+            "crosses": f"at about {about} (between {self.low:.10g} and {self.high:.10g})",
             "always_faster": "faster at every minibatch measured",
             "never": "none in range",
             "ambiguous": f"ambiguous: {self.reason}",

@@ -1,5 +1,6 @@
 """How every figure looks: one colour and shape an implementation, human units, the same bytes each time."""
 
+import io
 import math
 import textwrap
 import zlib
@@ -15,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from onehot.presentation import seconds_text
+from onehot.presentation import seconds_text, whole_or_absent
 
 INK, QUIET, FAINT = "#1c1c1c", "#555555", "#b5b5b5"
 SMALL, NORMAL, TITLE = 8.0, 8.5, 11.0
@@ -53,8 +54,23 @@ LOOKS = {
     "fancy_index": Look("#0b55b5", "o"),
     "take": Look("#12876a", "v"),
     "take_out": Look("#3f9bd6", "h"),
+    "take_wide": Look("#8a5a83", "D"),
+    "elementwise_kernel": Look("#8d6e63", "v"),
+    "raw_kernel": Look("#3d7d3d", "^"),
+    "raw_kernel_out": Look("#1f4f1f", "s"),
+    "cuda_graph": Look("#202020", "*"),
+    "torch_index": Look("#b3541e", "o"),
+    "torch_index_select": Look("#b3541e", "s"),
+    "torch_embedding": Look("#b3541e", "D"),
+    "torch_index_graph": Look("#a3320b", "*"),
+    "torch_index_select_graph": Look("#a3320b", "P"),
+    "torch_embedding_graph": Look("#a3320b", "X"),
+    "jax_take": Look("#5e35b1", "v"),
+    "jax_take_clip": Look("#5e35b1", "^"),
+    "numba_prange": Look("#00695c", "<"),
+    "numba_prange_out": Look("#00695c", ">"),
 }
-"""In the order of every list: loops warm, products purple, gathers blue and green.
+"""In the order of every list: loops warm, products purple, gathers blue and green, each library a colour.
 
 What computes the same idea in the two geometries shares a look; the two never stand in one panel."""
 
@@ -140,10 +156,12 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure in the format of the path's ending, the same bytes each time."""
+    """Write a figure in the format of the path's ending, the same bytes each time, whole or not at all."""
     ending = path.suffix.removeprefix(".")
+    drawn = io.BytesIO()
     with applied():
-        figure.savefig(path, format=ending, metadata=_METADATA[ending])
+        figure.savefig(drawn, format=ending, metadata=_METADATA[ending])
+    whole_or_absent(path, drawn.getvalue())
 
 
 # Sheets: a title above, panels, notes below ------------------------------------------------------

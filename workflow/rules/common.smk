@@ -214,12 +214,17 @@ def measured_records(wildcards):
 def planned_records():
     """The same, listed once: before the plan is known this raises, and nothing is remembered."""
     variants = planned()
-    present = sorted({variant.backend for variant in variants})
     records = [
         record_path(variant, number)
         for variant in variants
         for number in range(INVOCATIONS[variant])
     ]
+    return records + other_records(sorted({variant.backend for variant in variants}))
+
+
+def other_records(present):
+    """What is measured of some backends beside the sweep: whole runs, limits, first calls, ledgers, witnesses."""
+    records = []
     if STUDY.headline:
         records += [
             f"{RECORDS}/headline/{backend}/{name}.json"

@@ -59,7 +59,8 @@ rule plan:
     localrule: True
     params:
         configuration=STUDY.model_dump(mode="json"),
-        measurements=f"{RECORDS}/measurements",
+        records=RECORDS,
+        others=other_records(backends_named()),
         code_hashes=code_hashes(),
     message:
         "what is to be measured"

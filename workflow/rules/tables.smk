@@ -2,7 +2,7 @@ rule tables:
     input:
         records=records_of,
         code=module_files(
-            "onehot.tables", "onehot.explanations", "onehot.explanation_presentation"
+            "onehot.tables", "onehot.explanation_presentation", "onehot.advice"
         ),
     output:
         table_outputs("{results}"),

@@ -5,7 +5,7 @@ answer that with an error, or by leaving a point out in silence; here every such
 or both.
 """
 
-from onehot.figures import clocks, headline, speedup, spread, time  # noqa: F401  (importing registers them)
+from onehot.figures import bounds, clocks, headline, speedup, spread, time  # noqa: F401  (importing registers them)
 from onehot.figures.registry import FIGURES, figure
 
 __all__ = ["FIGURES", "figure"]
