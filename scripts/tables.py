@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from onehot import advice, bounds, explanation_presentation, explanations, presentation, records, tables
+from onehot import advice, explanation_presentation, presentation, records, tables
 from onehot.job_log import job_log
 
 assert explanation_presentation.PRESENTED is presentation.PRESENTED  # importing it has registered its tables
@@ -16,13 +16,7 @@ assert explanation_presentation.PRESENTED is presentation.PRESENTED  # importing
 def main(record_paths: Iterable[Path], table_paths: Iterable[Path]) -> None:
     """Write every table; the file's stem names the table, its ending the format."""
     results = tables.collect(records.read_all(record_paths))
-    frames = tables.everything(results)
-    frames |= explanations.everything(results, frames)
-    samples = results.samples()
-    frames["bounds"] = bounds.bounds(results, samples)
-    frames["status"] = bounds.flagged(frames["status"], frames["bounds"])
-    frames["advice"] = advice.advice(results, samples)
-    frames["targets"] = advice.targets(results, samples, frames["bounds"])
+    frames = advice.everything(results)
     for path in table_paths:
         presentation.write(frames[path.stem], path.stem, path)
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from onehot import explanations, ledger, model, records, statistics, tables
+from onehot import advice, explanations, ledger, model, records, statistics, tables
 from onehot.implementations.ladder import LADDERS
 from onehot.records import (
     BackendRecord,
@@ -310,8 +310,7 @@ def test_every_table_is_written_in_every_format(tmp_path, ending):
     times |= {variant("fancy_index", backend, CORRECTED): 1e-4 for backend in ("numpy", "cupy")}
     record = ledger_record(variant("published_loop", "cupy"), published_counts(), counted_by=["cupti"])
     found = results(times, ledgers=[record])
-    frames = tables.everything(found)
-    frames |= explanations.everything(found, frames)
+    frames = advice.everything(found)
     names = [name for name in explanation_presentation.PRESENTED if name in frames]
     assert {item.name for item in catalogue.TABLES} <= set(frames)
     for name in names:

@@ -8,6 +8,7 @@ import pytest
 from onehot import implementations
 from onehot.backends import registry
 from onehot.errors import UnavailableError
+from onehot.implementations.registry import LOOKUP
 from onehot.preparation import prepare
 from onehot.problem import Problem
 from onehot.variant import Variant
@@ -16,7 +17,7 @@ PEERS = ("numba", "torch_cpu", "torch_cuda", "jax_cpu", "jax_cuda")
 ON_THE_CPU = ("numba", "torch_cpu", "jax_cpu")
 SINGLE = [
     (backend, entry.name) for backend, entry in implementations.entries()
-    if backend in ON_THE_CPU and entry.minibatches_per_call == 1
+    if backend in ON_THE_CPU and entry.minibatches_per_call == 1 and entry.task == LOOKUP
 ]  # fmt: skip
 
 

@@ -9,11 +9,13 @@ A row that a minibatch names twice comes from where it lies once. Rows lie in th
 the rotating minibatches touch fits there beside h, and in memory otherwise or where the L2 was flushed; h
 is written to memory unless it fits beside them. On the CPU the nearest memory that holds both serves both.
 
-Reads and writes can overlap. So a second, lower number, ``floor_seconds``, lets the slower of the two win
-and counts no launch: nothing can be faster, and what claims to be is flagged as implausible.
+Reads and writes can overlap, and a cache can keep a result that fits in it. So a second, lower number,
+``floor_seconds``, lets the slower of the two win, leaves in the cache what would fit there alone, and counts
+no launch: nothing can be faster, and what claims to be is flagged as implausible.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -77,22 +79,25 @@ def bound(variant: Variant, clock: str, distinct: float, sets: int, machine: mod
     again = max(variant.result_rows * row - once, 0.0)
     touched = min(variant.vocabulary, distinct * sets) * row
     if not backends.on_device(variant.backend):
-        return _on_host(variant, once, written, touched, machine)
+        return _on_host(variant, once, again, written, touched, machine)
     near = touched + written <= machine.device_l2_bytes and clock != clocks.DEVICE_COLD
     rows_near = touched <= machine.device_l2_bytes and clock != clocks.DEVICE_COLD
     source = "l2_read_bandwidth" if rows_near else "read_bandwidth"
     target = "l2_read_bandwidth" if near else "write_bandwidth"
     read = machine.seconds("cupy", {source: once}) + machine.seconds("cupy", {"l2_read_bandwidth": again})
     write = machine.seconds("cupy", {target: written})
-    launch = 0.0
-    if clock == clocks.THROUGHPUT:
-        entry = entry_of(variant)
-        launch = machine.seconds("cupy", {"launch": 1.0}) / (entry.group(variant) if entry else 1)
+    entry = entry_of(variant)
+    group = entry.group(variant) if entry else 1
+    launch = machine.seconds("cupy", {"launch": 1.0}) / group if clock == clocks.THROUGHPUT else 0.0
     where = CACHE if near else CACHE_AND_MEMORY if rows_near else MEMORY
-    return _bound(launch, read, write, where)
+    kept = written * group <= machine.device_l2_bytes
+    fastest = machine.seconds("cupy", {"l2_read_bandwidth" if kept else "write_bandwidth": written})
+    return _bound(launch, read, write, where, max(read, fastest))
 
 
-def _on_host(variant: Variant, once: float, written: float, touched: float, machine: model.Machine) -> Bound:
+def _on_host(
+    variant: Variant, once: float, again: float, written: float, touched: float, machine: model.Machine
+) -> Bound:
     """Return the bound on the CPU, whose limits are those of copies: half of them reads, half writes.
 
     Several threads have as many caches of their own, and share the memory.
@@ -104,13 +109,16 @@ def _on_host(variant: Variant, once: float, written: float, touched: float, mach
     name = _LEVELS[level] if machine.has("numpy", _LEVELS[level]) else "copy_bandwidth"
     if level == "memory" and threads > 1:
         name, threads = "copy_bandwidth_all", 1
+    cached = _LEVELS["cached"] if machine.has("numpy", _LEVELS["cached"]) else name
     read, write = (machine.seconds("numpy", {name: amount}) / threads for amount in (once, written))
-    call = machine.seconds("numpy", {"take_out_few": 1.0}) if machine.has("numpy", "take_out_few") else 0.0
-    return _bound(call, read, write, MEMORY if level == "memory" else CACHE)
+    read += machine.seconds("numpy", {cached: again}) / threads
+    has_call = variant.backend == "numpy" and machine.has("numpy", "take_out_few")
+    call = machine.seconds("numpy", {"take_out_few": 1.0}) if has_call else 0.0
+    return _bound(call, read, write, MEMORY if level == "memory" else CACHE, max(read, write))
 
 
-def _bound(launch: float, read: float, write: float, where: str) -> Bound:
-    return Bound(launch, read + write, max(read, write), LAUNCH if launch > read + write else where)
+def _bound(launch: float, read: float, write: float, where: str, floor: float) -> Bound:
+    return Bound(launch, read + write, floor, LAUNCH if launch > read + write else where)
 
 
 COLUMNS = (
@@ -204,12 +212,11 @@ def _beside(
 
 def flagged(status: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
     """Return the status table with the implausible times of each variant in a column of their own."""
-    texts: Mapping[tuple[Any, ...], str] = {}
-    if len(found):
-        suspect = found[found["implausible"] != ""]
-        texts = suspect.groupby(FACTORS)["implausible"].agg("; ".join).to_dict() if len(suspect) else {}
+    texts: dict[tuple[Any, ...], list[str]] = defaultdict(list)
+    for *row, text in found[[*FACTORS, "implausible"]].itertuples(index=False, name=None):
+        texts[tuple(row)] += [text] if text else []
     named = status[FACTORS].itertuples(index=False, name=None)
-    return status.assign(implausible=[texts.get(row, "") for row in named])
+    return status.assign(implausible=["; ".join(texts[row]) for row in named])
 
 
 def gathers(frame: pd.DataFrame) -> pd.DataFrame:

@@ -207,23 +207,20 @@ def measurements(samples: Samples) -> pd.DataFrame:
     Variant number, invocation, clock, sample number, seconds a call, whether it is an outlier.
     """
     numbers = {variant: number for number, variant in enumerate(sorted({variant for variant, _ in samples}))}
-    parts: list[pd.DataFrame] = []
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("variant", "invocation", "clock", "sample", "seconds", "outlier")
+    }
     for (variant, clock), invocations in samples.items():
         for invocation, seconds in enumerate(invocations):
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "variant": numbers[variant],
-                        "invocation": invocation,
-                        "clock": clock,
-                        "sample": np.arange(seconds.size),
-                        "seconds": seconds,
-                        "outlier": statistics.outlier_flags(seconds).astype(np.int8),
-                    }
-                )
-            )
-    columns = ["variant", "invocation", "clock", "sample", "seconds", "outlier"]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+            columns["variant"].append(np.full(seconds.size, numbers[variant]))
+            columns["invocation"].append(np.full(seconds.size, invocation))
+            columns["clock"].append(np.full(seconds.size, clock, object))
+            columns["sample"].append(np.arange(seconds.size))
+            columns["seconds"].append(seconds)
+            columns["outlier"].append(statistics.outlier_flags(seconds).astype(np.int8))
+    if not samples:
+        return pd.DataFrame(columns=list(columns))
+    return pd.DataFrame({name: np.concatenate(parts) for name, parts in columns.items()})
 
 
 def summary(results: Results, samples: Samples) -> pd.DataFrame:
@@ -290,13 +287,8 @@ def baselines(variant: Variant, samples: Samples, clock: str) -> list[tuple[str,
             )
         )
     if variant.backend != "numpy":
-        known = [one for one, of_clock in samples if of_clock == clock and one.backend == "numpy"]
-        counterpart = Variant(**{**same, "backend": "numpy"})
-        found += [
-            (NUMPY_SAME, one)
-            for one in known
-            if Variant(**{**asdict(one), "threads": variant.threads}) == counterpart
-        ]
+        counts = sorted({one.threads for one, _ in samples})
+        found += [(NUMPY_SAME, Variant(**{**same, "backend": "numpy", "threads": count})) for count in counts]
     return [(name, one) for name, one in found if one != variant and (one, clock) in samples]
 
 
