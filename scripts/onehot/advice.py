@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from onehot import bounds, clocks, explanations, implementations, statistics, tables
+from onehot import bounds, clocks, explanations, implementations, tables
 from onehot.backends import registry as backends
 from onehot.implementations.registry import INDICES, LOOKUP, ONE_HOT, Implementation
 from onehot.tables import FACTORS, Results, Rule, Samples
@@ -206,11 +206,7 @@ def _median(invocations: Sequence[np.ndarray[Any, Any]]) -> float:
 def _verdict(variant: Variant, fastest: Variant, samples: Samples, rule: Rule) -> str:
     """Say whether the fastest is told from another form."""
     pair = samples[variant, CLOCK], samples[fastest, CLOCK]
-    return _ratio(*pair, rule).verdict
-
-
-def _ratio(baseline: Sequence[Any], candidate: Sequence[Any], rule: Rule) -> statistics.Ratio:
-    return statistics.speedup(baseline, candidate, seed=rule.seed, level=rule.level, resamples=rule.resamples)
+    return rule.ratio(*pair).verdict
 
 
 # Targets ------------------------------------------------------------------------------------------
@@ -280,7 +276,7 @@ def _judged(target: Target, samples: Samples, rule: Rule, found: pd.DataFrame) -
         return row
     row["by"] = ours.implementation
     if baseline is not None:
-        ratio = _ratio(samples[baseline, CLOCK], samples[ours, CLOCK], rule)
+        ratio = rule.ratio(samples[baseline, CLOCK], samples[ours, CLOCK])
         row |= {"against": baseline.implementation, "value": ratio.value, "low": ratio.low}
         row["high"] = ratio.high
     elif target.quantity == "fraction":
@@ -290,9 +286,7 @@ def _judged(target: Target, samples: Samples, rule: Rule, found: pd.DataFrame) -
         row |= {"value": at["fraction"].iloc[0], "low": at["fraction_low"].iloc[0]}
         row["high"] = at["fraction_high"].iloc[0]
     else:
-        one = statistics.summarise(
-            samples[ours, CLOCK], seed=rule.seed, level=rule.level, resamples=rule.resamples
-        )
+        one = rule.estimate(samples[ours, CLOCK])
         row |= {"value": 1e6 * one.median, "low": 1e6 * one.low, "high": 1e6 * one.high}
     return row | {"verdict": _reached(row, at_most=target.quantity == "microseconds")}
 

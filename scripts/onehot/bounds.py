@@ -142,10 +142,7 @@ def bounds(results: Results, samples: Samples) -> pd.DataFrame:
         entry = entry_of(variant)
         if clock not in CLOCKS or (entry is not None and entry.task != LOOKUP) or variant not in known:
             continue
-        rule = results.rule
-        one = statistics.summarise(
-            samples[variant, clock], seed=rule.seed, level=rule.level, resamples=rule.resamples
-        )
+        one = results.rule.estimate(samples[variant, clock])
         moved = 2.0 * variant.result_bytes
         row: dict[str, Any] = {
             **asdict(variant),

@@ -32,14 +32,6 @@ GRID = [2**power for power in range(21)]
 REPRESENTATIONS = {"one-hot": ONE_HOT, "CSR": CSR, "indices": INDICES}
 
 
-def _estimate(invocations: Sequence[Any], rule: Rule) -> statistics.Estimate:
-    return statistics.summarise(invocations, seed=rule.seed, level=rule.level, resamples=rule.resamples)
-
-
-def _ratio(baseline: Sequence[Any], candidate: Sequence[Any], rule: Rule) -> statistics.Ratio:
-    return statistics.speedup(baseline, candidate, seed=rule.seed, level=rule.level, resamples=rule.resamples)
-
-
 # The ladder ---------------------------------------------------------------------------------------
 
 
@@ -69,7 +61,7 @@ def _climb(top: Variant, samples: Samples, rule: Rule) -> Iterator[dict[str, Any
         if variant is None:
             skipped.append(cause)
             continue
-        one = _estimate(samples[variant, CLOCK], rule)
+        one = rule.estimate(samples[variant, CLOCK])
         whole = one.median if above is None else whole
         yield {
             **asdict(variant),
@@ -78,7 +70,7 @@ def _climb(top: Variant, samples: Samples, rule: Rule) -> Iterator[dict[str, Any
             **{key: getattr(one, key) for key in ("low", "high")},
             "seconds": one.median,
             **_removed(above, one, whole),
-            "verdict": _ratio(samples[previous, CLOCK], samples[variant, CLOCK], rule).verdict
+            "verdict": rule.ratio(samples[previous, CLOCK], samples[variant, CLOCK]).verdict
             if above is not None
             else "",
         }
@@ -307,7 +299,7 @@ def prediction(results: Results, samples: Samples) -> pd.DataFrame:
     for variant in sorted(variant for variant, clock in samples if clock == CLOCK):
         if implementations.task_of(variant.implementation) != LOOKUP:
             continue
-        one = _estimate(samples[variant, CLOCK], results.rule)
+        one = results.rule.estimate(samples[variant, CLOCK])
         here = dataclasses.replace(machine, index_sets=sets.get(variant, 1))
         measured = {"measured": one.median, "low": one.low, "high": one.high}
         rows.append({**asdict(variant), "clock": CLOCK, **measured, **_predicted(variant, here, one)})
@@ -440,12 +432,12 @@ def transfers(results: Results, samples: Samples) -> pd.DataFrame:
         if (on_numpy, CLOCK) not in samples:
             continue
         pair = samples[on_numpy, CLOCK], samples[variant, CLOCK]
-        ratio = _ratio(*pair, results.rule)
+        ratio = results.rule.ratio(*pair)
         rows.append(
             {
                 **asdict(variant),
-                "numpy_seconds": _estimate(pair[0], results.rule).median,
-                "seconds": _estimate(pair[1], results.rule).median,
+                "numpy_seconds": results.rule.estimate(pair[0]).median,
+                "seconds": results.rule.estimate(pair[1]).median,
                 "speedup": ratio.value,
                 "low": ratio.low,
                 "high": ratio.high,
@@ -468,11 +460,11 @@ def training(results: Results, samples: Samples) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for variant in sorted({*steps, *(one for one in lookups if (one, CLOCK) in samples)}):
         task = implementations.task_of(variant.implementation)
-        one = _estimate(samples[variant, CLOCK], results.rule)
+        one = results.rule.estimate(samples[variant, CLOCK])
         row = {**asdict(variant), "task": task, "seconds": one.median, "low": one.low, "high": one.high}
         plain = dataclasses.replace(variant, implementation=tables.PLAIN.get(task, ""), threads=1)
         if plain != variant and (plain, CLOCK) in samples:
-            ratio = _ratio(samples[plain, CLOCK], samples[variant, CLOCK], results.rule)
+            ratio = results.rule.ratio(samples[plain, CLOCK], samples[variant, CLOCK])
             interval = {"speedup_low": ratio.low, "speedup_high": ratio.high, "verdict": ratio.verdict}
             row |= {"baseline": plain.implementation, "speedup": ratio.value, **interval}
         rows.append(row)
@@ -573,8 +565,8 @@ def _pairs(samples: Samples) -> Iterator[tuple[str, tuple[str, str], Key, Key]]:
 
 
 def _contrast(before: Sequence[Any], after: Sequence[Any], rule: Rule) -> dict[str, Any]:
-    ratio = _ratio(before, after, rule)
-    medians = _estimate(before, rule).median, _estimate(after, rule).median
+    ratio = rule.ratio(before, after)
+    medians = rule.estimate(before).median, rule.estimate(after).median
     interval = {"low": ratio.low, "high": ratio.high, "verdict": ratio.verdict}
     return {"seconds": medians[0], "seconds_after": medians[1], "ratio": ratio.value, **interval}
 
@@ -617,7 +609,7 @@ def _agreement(variant: Variant, clock: str, theirs: float, samples: Samples, ru
     """Return our time, its ratio to theirs, whether they agree, and where the host explains why not."""
     if (variant, clock) not in samples:
         return {"reason": f"no {clock} clock of this variant was measured"}
-    one = _estimate(samples[variant, clock], rule)
+    one = rule.estimate(samples[variant, clock])
     ratio = one.median / theirs
     return {
         "seconds": one.median,
@@ -640,7 +632,7 @@ def _disagreement(
         return ""
     enqueue = samples.get((variant, clocks.ENQUEUE))
     slower = max(ours.median, theirs)
-    if enqueue and (host := _estimate(enqueue, rule).median) > HOST_BOUND * slower:
+    if enqueue and (host := rule.estimate(enqueue).median) > HOST_BOUND * slower:
         return f"bound by the host, which queues a call in {host * 1e6:.3g} µs; the device is faster"
     if ours.low <= theirs <= ours.high:
         return "within this study's interval"

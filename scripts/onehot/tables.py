@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from onehot import clocks, implementations, machine, statistics
 from onehot.errors import RecordError
@@ -59,6 +60,16 @@ class Rule:
     seed: int
     level: float
     resamples: int
+
+    def estimate(self, invocations: Sequence[ArrayLike]) -> statistics.Estimate:
+        """Return the median of a measurement with its interval; one array of samples an invocation."""
+        return statistics.summarise(invocations, seed=self.seed, level=self.level, resamples=self.resamples)
+
+    def ratio(self, baseline: Sequence[ArrayLike], candidate: Sequence[ArrayLike]) -> statistics.Ratio:
+        """Return how many times faster the candidate is, with its interval and verdict."""
+        return statistics.speedup(
+            baseline, candidate, seed=self.seed, level=self.level, resamples=self.resamples
+        )
 
 
 @dataclass(frozen=True)
@@ -232,9 +243,7 @@ def summary(results: Results, samples: Samples) -> pd.DataFrame:
             stopped[record.variant.identity(), clock].add(series.stopped)
     rows = []
     for variant, timed in sorted(samples, key=_variant_and_clock):
-        estimate = statistics.summarise(
-            samples[variant, timed], seed=rule.seed, level=rule.level, resamples=rule.resamples
-        )
+        estimate = rule.estimate(samples[variant, timed])
         rows.append(
             {
                 **asdict(variant),
@@ -304,7 +313,7 @@ def speedup(results: Results, samples: Samples) -> pd.DataFrame:
             continue
         for name, baseline in baselines(variant, samples, clock):
             pair = samples[baseline, clock], samples[variant, clock]
-            ratio = statistics.speedup(*pair, seed=rule.seed, level=rule.level, resamples=rule.resamples)
+            ratio = rule.ratio(*pair)
             rows.append(
                 {
                     **asdict(variant),
@@ -401,7 +410,7 @@ def _measured_row(record: HeadlineRecord) -> dict[str, Any]:
 def _extrapolated_row(
     record: HeadlineRecord, invocations: Sequence[np.ndarray[Any, Any]], rule: Rule
 ) -> dict[str, Any]:
-    one = statistics.summarise(invocations, seed=rule.seed, level=rule.level, resamples=rule.resamples)
+    one = rule.estimate(invocations)
     count = record.minibatches
     return {
         **_measured_row(record),
@@ -435,7 +444,7 @@ def cold_start(results: Results) -> pd.DataFrame:
                 found[key].append([max(seconds, 1e-9)])
     rows = []
     for place, invocations in found.items():
-        one = statistics.summarise(invocations, seed=rule.seed, level=rule.level, resamples=rule.resamples)
+        one = rule.estimate(invocations)
         names = dict(zip(("backend", "implementation", "cache", "stage"), place, strict=True))
         rows.append(
             {**names, "median": one.median, "low": one.low, "high": one.high, "invocations": one.invocations}
@@ -504,7 +513,7 @@ def _limit_seconds(measured: list[np.ndarray[Any, Any]], rule: Rule) -> tuple[fl
         if min(medians) <= 0:
             return float(np.median(medians)), nowhere, nowhere
         measured = [np.array([median]) for median in medians]
-    one = statistics.summarise(measured, seed=rule.seed, level=rule.level, resamples=rule.resamples)
+    one = rule.estimate(measured)
     return one.median, one.low, one.high
 
 
