@@ -59,7 +59,7 @@ rule plan:
     localrule: True
     params:
         configuration=STUDY.model_dump(mode="json"),
-        records=RECORDS,
+        records=lambda wildcards, input: str(Path(input[0]).parent),
         others=other_records(backends_named()),
         code_hashes=code_hashes(),
     message:

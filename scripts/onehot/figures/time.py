@@ -26,8 +26,9 @@ Pending = list[tuple[Axes, list[Label]]]
 @figure
 def time(frames: Frames) -> Figure:
     """Draw time per minibatch against minibatch size, a panel for each geometry and backend."""
-    chosen = tables.main_slice(frames.summary[frames.summary["clock"] == COMPARED])
     backends, geometries = absences.backends_asked(frames), absences.geometries_asked(frames)
+    shown = frames.summary["backend"].isin(backends) & (frames.summary["clock"] == COMPARED)
+    chosen = tables.main_slice(frames.summary[shown])
     columns = min(2, len(backends))
     lines = math.ceil(len(backends) / columns)
     heights = [height for geometry in geometries for height in [_height(geometry, geometries)] * lines]
