@@ -140,7 +140,7 @@ class Sampling(_Model):
     """How long a variant is sampled, and when it is given up."""
 
     budget_seconds: Real = Field(
-        default=0.2, description="sampling time of one job, all clocks together", le=3600
+        default=0.15, description="sampling time of one job, all clocks together", le=3600
     )
     target: Real = Field(
         default=0.02,
@@ -240,7 +240,7 @@ class Study(Factors):
         default=4, description="minibatches of different indices, rotated", ge=1, le=1024
     )
     input_bytes: Whole = Field(
-        default=1 << 30,
+        default=1 << 28,
         description="fewer index sets are rotated where all of them would take more than this",
         ge=1,
         le=1 << 40,
