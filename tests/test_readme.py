@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -151,3 +153,16 @@ def test_every_script_that_a_document_names_is_there(name: str):
     named = set(re.findall(r"(?:python |`)(scripts/[\w/]+\.py)", (ROOT / name).read_text()))
     made_by_an_example = {"scripts/onehot/backends/plain_backend.py", "scripts/onehot/figures/outliers.py"}
     assert [path for path in named - made_by_an_example if not (ROOT / path).exists()] == []
+
+
+def test_no_command_hands_its_target_to_an_option_that_takes_every_word_after_it():
+    documents = "\n".join((ROOT / name).read_text() for name in [*DOCUMENTS, "workflow/profiles/README.md"])
+    commands = re.findall(r"^snakemake .*$", documents, re.MULTILINE)
+    assert len(commands) > 8
+    for command in commands:
+        words = shlex.split(command, comments=True)
+        for option, allowed in (("--config", "="), ("--configfile", ".yaml")):
+            if option in words:
+                after = words[words.index(option) + 1 :]
+                rest = itertools.takewhile(lambda word: not word.startswith("--"), after)
+                assert all(allowed in word for word in rest), command

@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from onehot import theme
+from onehot.backends import registry as backends
 from onehot.figures import absences
 from onehot.figures.registry import figure
 from onehot.frames import Frames, records
@@ -143,7 +144,7 @@ def _cause(text: str) -> str:
 
 
 def _bar(axes: Axes, place: int, row: dict[str, object], whole: float) -> None:
-    """Draw one rung: what is left in grey, what was removed in colour, what was added in a paler one."""
+    """Draw one rung: what is left in grey, what was removed in blue, what was added in red."""
     seconds, removed = _number(row["seconds"]), _number(row["removed"])
     left = min(seconds, seconds + (removed if math.isfinite(removed) else 0))
     axes.barh(place, left, 0.62, color="#d8d8d8", gid="left")
@@ -189,7 +190,7 @@ def training(frames: Frames) -> Figure:
     for number, row in enumerate(lines):
         colour = TASKS[row["task"]][1]
         axes.get_yticklabels()[number].set_color(colour)
-        filled = row["backend"] not in ("numpy", "numba") and not row["backend"].endswith("_cpu")
+        filled = backends.on_device(row["backend"])
         axes.plot(row["seconds"], number, "o", mec=colour, mfc=colour if filled else "white", gid="point")
         right = row["seconds"]
         if row["low"] > 0 and math.isfinite(row["high"]):
