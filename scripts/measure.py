@@ -4,7 +4,8 @@ A supervisor takes the machine's lock and forks the measuring process, so a vari
 or never ends still has a record that says so. Later invocations learn from invocation 0: a variant that it
 found too slow or too large is not tried again, and one that it measured is not probed again.
 
-Reads the record of invocation 0, for the later ones, where it is there already. Output: one JSON record.
+Arguments: the job as JSON, the record to write, the log. Reads the record of invocation 0, for the later
+ones, where it is there already.
 """
 
 import dataclasses
@@ -93,13 +94,14 @@ def _of_record(study: Mapping[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    snakemake: Any
-    with job_log(snakemake.log[0]):
+    job_text, record_path, log_path = sys.argv[1:]
+    with job_log(log_path):
+        job = json.loads(job_text)
         main(
-            variant=Variant(**snakemake.params.variant),
-            invocation=int(snakemake.wildcards.invocation),
-            settings=Settings(**snakemake.params.settings),
-            study={**snakemake.params.study, "root": str(Path(snakemake.scriptdir).parent)},
-            first=Path(snakemake.params.first) if snakemake.params.first else None,
-            record_path=Path(snakemake.output[0]),
+            variant=Variant(**job["variant"]),
+            invocation=job["invocation"],
+            settings=Settings(**job["settings"]),
+            study={**job["study"], "root": str(Path(__file__).resolve().parents[1])},
+            first=Path(job["first"]) if job["first"] else None,
+            record_path=Path(record_path),
         )

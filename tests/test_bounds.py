@@ -47,6 +47,16 @@ def test_rows_that_fit_in_the_l2_come_from_it_and_the_result_goes_to_memory():
     assert large.binding == "memory" and large.seconds > found.seconds
 
 
+def test_rows_that_fill_more_than_half_of_the_l2_are_read_at_the_rate_of_the_whole():
+    whole = machine()
+    whole.costs["cupy", "l2_read_bandwidth_whole"] = Cost(6e12, "bytes_per_second")
+    filling = bounds.bound(gpu(1 << 20), "throughput", 50_000, 4, whole)
+    assert filling.bytes_seconds == pytest.approx((1 << 20) * 1200 * (1 / 6e12 + 1 / 4e12))
+    assert filling.floor_seconds == pytest.approx((1 << 20) * 1200 / 4e12)
+    half = bounds.bound(gpu(1 << 20, vocabulary=20_000), "throughput", 20_000, 4, whole)
+    assert half.bytes_seconds == pytest.approx((1 << 20) * 1200 * (1 / 8e12 + 1 / 4e12))
+
+
 def test_the_floor_leaves_a_result_in_the_cache_where_it_fits_alone():
     m = 16_384
     found = bounds.bound(gpu(m), "throughput", 14_000, 4, machine())

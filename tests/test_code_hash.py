@@ -11,6 +11,7 @@ def copy(tmp_path, monkeypatch):
     """A copy of the library to edit."""
     target = tmp_path / "onehot"
     shutil.copytree(code_hash.LIBRARY, target, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(code_hash.LIBRARY.parent / "measure.py", tmp_path)
     monkeypatch.setattr(code_hash, "LIBRARY", target)
     forget()
     yield target
@@ -31,6 +32,7 @@ def hashes():
 @pytest.mark.parametrize(
     ("module", "changed"),
     [
+        ("../measure.py", {("numpy", "fancy_index"), ("numpy", "loop_vstack"), ("cupy", "fancy_index")}),
         ("clocks.py", {("numpy", "fancy_index"), ("numpy", "loop_vstack"), ("cupy", "fancy_index")}),
         ("stopping.py", {("numpy", "fancy_index"), ("numpy", "loop_vstack"), ("cupy", "fancy_index")}),
         ("implementations/gather.py", {("numpy", "fancy_index"), ("cupy", "fancy_index")}),

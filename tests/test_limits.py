@@ -34,6 +34,7 @@ ISSUE_3_ON_A_GPU = {
     "write_bandwidth",
     "read_bandwidth",
     "l2_read_bandwidth",
+    "l2_read_bandwidth_whole",
     "host_to_device_pageable",
     "host_to_device_pinned",
     "device_to_host_pageable",
@@ -476,6 +477,7 @@ def test_planted_rates_of_a_gpu_are_found(machine: Simulation, monkeypatch: pyte
         "write_bandwidth": WRITE,
         "read_bandwidth": READ,
         "l2_read_bandwidth": READ,
+        "l2_read_bandwidth_whole": READ,
         "product_rate": FLOP,
         "host_to_device_pinned": PINNED,
         "device_to_host_pinned": PINNED,
@@ -519,7 +521,7 @@ def test_a_kernel_that_reads_half_its_table_is_not_timed(
     machine: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = _on_fake_gpu(machine, monkeypatch, reads=0.5)
-    for name in ("read_bandwidth", "l2_read_bandwidth"):
+    for name in ("read_bandwidth", "l2_read_bandwidth", "l2_read_bandwidth_whole"):
         assert found[name].seconds == []
         assert "WrongResultError" in found[name].note
     assert found["copy_bandwidth"].seconds

@@ -579,6 +579,17 @@ def test_only_tracked_changes_make_a_study_dirty(repository: Path) -> None:
     assert machine.study(repository) == clean | {"dirty": True}
 
 
+def test_a_changed_result_does_not_make_a_study_dirty(repository: Path) -> None:
+    (repository / "results").mkdir()
+    (repository / "results" / "table").write_text("one")
+    git(repository, "add", "results")
+    git(repository, "commit", "--quiet", "-m", "second")
+    (repository / "results" / "table").write_text("two")
+    assert machine.study(repository)["dirty"] is False
+    (repository / "tracked").write_text("two")
+    assert machine.study(repository)["dirty"] is True
+
+
 def test_a_study_unpacked_inside_a_repository_does_not_take_its_revision(repository: Path) -> None:
     (repository / "study").mkdir()
     section = machine.study(repository / "study")

@@ -9,7 +9,7 @@ from onehot.backends.numpy_backend import NumpyBackend
 from onehot.errors import UnavailableError
 from onehot.records import WitnessRecord
 from onehot.tables import Rule
-from test_explanations import results, variant
+from test_explanations import limits_record, results, variant
 from test_measurement import QUICK
 
 
@@ -53,9 +53,8 @@ def test_a_witness_that_is_not_installed_is_named(monkeypatch):
         witness.witnessed(variant("take", "numpy", "corrected"), QUICK, {"root": "."})
 
 
-def test_clocks_stand_beside_the_witness_and_the_host_explains_a_small_minibatch():
-    one = variant("take", "cupy", "corrected")
-    record = WitnessRecord.model_validate(
+def nvbench_record(one, **seconds):
+    return WitnessRecord.model_validate(
         {
             "schema": 1,
             "kind": "witness",
@@ -64,9 +63,14 @@ def test_clocks_stand_beside_the_witness_and_the_host_explains_a_small_minibatch
             "variant": dataclasses.asdict(one),
             "tool": "cuda-bench",
             "version": "0.3.0",
-            "seconds": {"cold": [8.3e-6], "batch": [7e-6]},
+            "seconds": {name: [value] for name, value in seconds.items()},
         }
     )
+
+
+def test_clocks_stand_beside_the_witness_and_the_host_explains_a_small_minibatch():
+    one = variant("take", "cupy", "corrected")
+    record = nvbench_record(one, cold=8.3e-6, batch=7e-6)
     clock = {"device_cold": 8.4e-6, "device_hot": 7.05e-6, "throughput": 18e-6, "enqueue": 17e-6}
     samples = {(one, name): [np.full(10, seconds)] * 3 for name, seconds in clock.items()}
     found = dataclasses.replace(results({}), witnesses=[record])
@@ -76,3 +80,14 @@ def test_clocks_stand_beside_the_witness_and_the_host_explains_a_small_minibatch
         ("cold", "device_cold"): "yes", ("batch", "device_hot"): "yes", ("batch", "throughput"): "no",
     }  # fmt: skip
     assert "bound by the host, which queues a call in 17 µs" in frame.loc[("batch", "throughput"), "reason"]
+
+
+@pytest.mark.parametrize(("ours", "explained"), [(11.7e-6, True), (12.5e-6, False), (9e-6, False)])
+def test_a_call_by_itself_may_be_longer_by_what_a_kernel_that_does_nothing_takes(ours, explained):
+    one = variant("raw_kernel_out", "cupy", "corrected", m=16_384)
+    samples = {(one, "device_hot"): [np.full(10, ours)] * 3}
+    found = results({}, limits=[limits_record("cupy", graph_node_item=1.2e-6)])
+    found = dataclasses.replace(found, witnesses=[nvbench_record(one, batch=10.9e-6)])
+    frame = explanations.witness(found, samples).set_index("clock")
+    assert frame.loc["device_hot", "agrees"] == "no"
+    assert ("starts and ends" in frame.loc["device_hot", "reason"]) == explained

@@ -7,11 +7,13 @@ The bound of a variant is what this machine's measured limits (``limits``) allow
 
 A row that a minibatch names twice comes from where it lies once. Rows lie in the GPU's L2 where all that
 the rotating minibatches touch fits there beside h, and in memory otherwise or where the L2 was flushed; h
-is written to memory unless it fits beside them. On the CPU the nearest memory that holds both serves both.
+is written to memory unless it fits beside them. What fills more than half of the L2 is read at the rate
+measured with a table that does. On the CPU the nearest memory that holds both serves both.
 
 Reads and writes can overlap, and a cache can keep a result that fits in it. So a second, lower number,
-``floor_seconds``, lets the slower of the two win, leaves in the cache what would fit there alone, and counts
-no launch: nothing can be faster, and what claims to be is flagged as implausible.
+``floor_seconds``, lets the slower of the two win, leaves in the cache what would fit there alone, reads the
+cache at its best rate, and counts no launch: nothing can be faster, and what claims to be is flagged as
+implausible.
 """
 
 from collections import defaultdict
@@ -82,17 +84,20 @@ def bound(variant: Variant, clock: str, distinct: float, sets: int, machine: mod
         return _on_host(variant, once, again, written, touched, machine)
     near = touched + written <= machine.device_l2_bytes and clock != clocks.DEVICE_COLD
     rows_near = touched <= machine.device_l2_bytes and clock != clocks.DEVICE_COLD
-    source = "l2_read_bandwidth" if rows_near else "read_bandwidth"
-    target = "l2_read_bandwidth" if near else "write_bandwidth"
-    read = machine.seconds("cupy", {source: once}) + machine.seconds("cupy", {"l2_read_bandwidth": again})
+    source = model.device_read_limit(machine, touched) if rows_near else "read_bandwidth"
+    target = model.device_read_limit(machine, touched + written) if near else "write_bandwidth"
+    near_source = source if rows_near else "l2_read_bandwidth"
+    read = machine.seconds("cupy", {source: once}) + machine.seconds("cupy", {near_source: again})
     write = machine.seconds("cupy", {target: written})
     entry = entry_of(variant)
     group = entry.group(variant) if entry else 1
     launch = machine.seconds("cupy", {"launch": 1.0}) / group if clock == clocks.THROUGHPUT else 0.0
     where = CACHE if near else CACHE_AND_MEMORY if rows_near else MEMORY
     kept = written * group <= machine.device_l2_bytes
-    fastest = machine.seconds("cupy", {"l2_read_bandwidth" if kept else "write_bandwidth": written})
-    return _bound(launch, read, write, where, max(read, fastest))
+    least_read = machine.seconds("cupy", {"l2_read_bandwidth": again})
+    least_read += machine.seconds("cupy", {"l2_read_bandwidth" if rows_near else source: once})
+    least_write = machine.seconds("cupy", {"l2_read_bandwidth" if kept else "write_bandwidth": written})
+    return _bound(launch, read, write, where, max(least_read, least_write))
 
 
 def _on_host(

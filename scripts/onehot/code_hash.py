@@ -26,8 +26,7 @@ def measurement_hash(backend: str, implementation: str) -> str:
     """Return the hash of every module that times this implementation on this backend."""
     return modules_hash(
         (
-            "onehot.measurement",
-            "onehot.supervision",
+            "measure",
             "onehot.implementations.registry",
             backends.MODULES[backend],
             implementations.get(implementation, backend).module,

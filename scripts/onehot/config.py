@@ -140,7 +140,7 @@ class Sampling(_Model):
     """How long a variant is sampled, and when it is given up."""
 
     budget_seconds: Real = Field(
-        default=0.15, description="sampling time of one job, all clocks together", le=3600
+        default=0.1, description="sampling time of one job, all clocks together", le=3600
     )
     target: Real = Field(
         default=0.02,

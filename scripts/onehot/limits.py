@@ -1138,8 +1138,18 @@ def device_read_bandwidth(bench: Bench) -> Work:
 @bandwidth("read", CUPY, DEVICE)
 def l2_read_bandwidth(bench: Bench) -> Work:
     """Sum a table of half the device's L2 again and again inside one launch, 16 bytes a load, past the L1."""
+    return _read_l2(bench, 8)
+
+
+@bandwidth("read", CUPY, DEVICE)
+def l2_read_bandwidth_whole(bench: Bench) -> Work:
+    """Do the same with a table of fifteen sixteenths of the L2, half of which lies at its far side."""
+    return _read_l2(bench, 15)
+
+
+def _read_l2(bench: Bench, sixteenths: int) -> Work:
     l2_bytes = bench.backend.identity()["l2_bytes"]
-    size = min(l2_bytes // 2, bench.large[0].nbytes) >> 12 << 12
+    size = min(l2_bytes * sixteenths // 16, bench.large[0].nbytes) >> 12 << 12
     if not size:
         raise UnavailableError("the device reports no L2")
     repeats = max(1, math.ceil(L2_READ_BYTES * bench.settings.scale / size))

@@ -864,6 +864,9 @@ def _clock() -> Section:
 def study(root: Path, timeout_seconds: float = 5.0) -> Section:
     """Return the git ``revision`` of the study and whether tracked files are ``dirty``.
 
+    Committed results do not measure: where the folder was copied, git would read thousands of them again for
+    every job, which took longer than most measurements.
+
     Both are None, with the reason under ``unavailable``, where `root` is not the top of a repository (the
     study may have been unpacked from an archive), git is missing, refuses (an owner it does not trust) or is
     too slow.
@@ -871,7 +874,7 @@ def study(root: Path, timeout_seconds: float = 5.0) -> Section:
     command = ["git", "-C", str(root), "-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch"]
     try:
         done = subprocess.run(
-            [*command, "--untracked-files=no"],
+            [*command, "--untracked-files=no", "--", ".", ":(exclude)results"],
             env=_git_environment(root),
             stdin=subprocess.DEVNULL,
             capture_output=True,

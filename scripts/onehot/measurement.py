@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from onehot import clocks, implementations, machine, sampling
+from onehot.backends import driver
 from onehot.backends import registry as backends
 from onehot.backends.base import Backend, DeviceTimer
 from onehot.errors import UnavailableError
@@ -65,6 +66,8 @@ def measure(
         A wrong result, or a backend that cannot run here; the caller turns it into a record of its own.
     """
     watch = Stopwatch(started)
+    if backends.on_device(variant.backend):
+        driver.wake()
     backend = backends.load(variant.backend)
     import_seconds = watch.lap()
     backend.probe()

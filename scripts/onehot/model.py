@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 
 from onehot import implementations
 from onehot.errors import StudyError
+from onehot.implementations.kernels import GRAPH_LANES
 from onehot.variant import ITEM_BYTES, PUBLISHED, Variant
 
 Amounts = dict[str, float]
@@ -314,6 +315,18 @@ def nearest_memory(machine: Machine, working_bytes: float) -> str:
     return "last" if working_bytes <= machine.l3_bytes / 2 else "memory"
 
 
+def device_read_limit(machine: Machine, working_bytes: float) -> str:
+    """Return the limit at which the GPU reads again and again what is of some size.
+
+    Its L2 has two halves, and what fills both is read more slowly than what one holds.
+    """
+    if working_bytes > machine.device_l2_bytes:
+        return "read_bandwidth"
+    if working_bytes > machine.device_l2_bytes / 2 and machine.has("cupy", "l2_read_bandwidth_whole"):
+        return "l2_read_bandwidth_whole"
+    return "l2_read_bandwidth"
+
+
 def _copy_limit(v: Variant, machine: Machine, working_bytes: float) -> str:
     """Return the limit at which bytes are copied among arrays of some size."""
     near = nearest_memory(machine, working_bytes)
@@ -327,8 +340,7 @@ def _copy_limit(v: Variant, machine: Machine, working_bytes: float) -> str:
 def _read(v: Variant, machine: Machine, amount: float, working_bytes: float) -> Amounts:
     """Return the cost of reading bytes out of an array, or out of arrays in turn, of some size."""
     if v.backend != "numpy":
-        fits = working_bytes <= machine.device_l2_bytes
-        return {"l2_read_bandwidth" if fits else "read_bandwidth": amount}
+        return {device_read_limit(machine, working_bytes): amount}
     if nearest_memory(machine, working_bytes) == "memory":
         return {"read_bandwidth": amount}
     return {_copy_limit(v, machine, working_bytes): amount}
@@ -684,9 +696,10 @@ def _raw_kernel_out(v: Variant, machine: Machine) -> list[Phase]:
 def _cuda_graph(v: Variant, machine: Machine) -> list[Phase]:
     """Share one launch and one copy of indices among the minibatches of a graph; of one, as timed.
 
-    A kernel of a graph begins when the one before has ended: what that takes comes on top of its bytes.
+    A kernel of a graph's lane begins when the one before has ended: what that takes comes on top of its
+    bytes, and is shared by the lanes.
     """
-    node = {"graph_node_item": 1.0} if machine.has("cupy", "graph_node_item") else {}
+    node = {"graph_node_item": 1.0 / GRAPH_LANES} if machine.has("cupy", "graph_node_item") else {}
     share = 1.0 / implementations.get(v.implementation, v.backend).group(v)
     indices = {"copy_bandwidth": 2.0 * v.minibatch * ITEM_BYTES[v.index_dtype]}
     return [_phase(v, {"launch": share}, _bytes_alone(v, machine), indices, node)]

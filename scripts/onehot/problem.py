@@ -4,6 +4,7 @@ Weights W0, minibatches of tokens J, and the one-hot and sparse matrices that sa
 """
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from onehot.variant import PUBLISHED, Variant
 Array = npt.NDArray[Any]
 
 _WEIGHTS_STREAM = 0
+_WEIGHTS_PARTS = 16
+"""Whatever the number of cores: the same seed gives the same W0 everywhere."""
 _INDEX_STREAM = 1
 
 
@@ -44,10 +47,22 @@ def truncated_zipf(generator: np.random.Generator, vocabulary: int, exponent: fl
 
 @functools.lru_cache(maxsize=1)
 def _weights(seed: int, vocabulary: int, embedding: int, dtype: str) -> Array:
-    """Kept between the probes of one process: every probe uses the same W0."""
-    W0 = np.random.default_rng([seed, _WEIGHTS_STREAM]).random((vocabulary, embedding), dtype=np.dtype(dtype))
-    W0 -= 0.5
-    W0 *= 1.6
+    """Kept between the probes of one process: every probe uses the same W0.
+
+    Drawn in parts, each from a stream of its own, side by side: at the question's sizes one stream takes as
+    long as all that a job spends on sampling.
+    """
+    W0 = np.empty((vocabulary, embedding), dtype)
+    parts = np.array_split(W0.reshape(-1), _WEIGHTS_PARTS)
+
+    def draw(number: int) -> None:
+        part = parts[number]
+        np.random.default_rng([seed, _WEIGHTS_STREAM, number]).random(out=part, dtype=part.dtype)
+        part -= 0.5
+        part *= 1.6
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(draw, range(_WEIGHTS_PARTS)))
     W0.flags.writeable = False
     return W0
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.settings.types import DeploymentMethod
 from snakemake.utils import Paramspace
 
 STUDY_ROOT = Path(workflow.basedir).resolve()
@@ -30,6 +31,10 @@ try:
 except StudyError as error:
     raise WorkflowError(str(error))
 
+
+# scripts/measure.sh is run by the shell, which knows no interpreter; in a container the image's own is the one.
+if DeploymentMethod.APPTAINER not in workflow.deployment_settings.deployment_method:
+    os.environ["STUDY_PYTHON"] = sys.executable
 
 if workflow.is_main_process:
     GUARD = recovery.remove_stale_locks(Path(".snakemake"))
@@ -305,6 +310,18 @@ def described(path, item, kind, in_report):
         category=item.category,
         labels={kind.removesuffix("s"): item.title},
     )
+
+
+def measurement_job(wildcards):
+    """What one measurement is told, as text: the whole of what it depends on."""
+    job = {
+        "variant": dataclasses.asdict(variant_of(wildcards)),
+        "invocation": int(wildcards.invocation),
+        "settings": settings(),
+        "study": study(wildcards.backend, wildcards.implementation),
+        "first": first_invocation(wildcards),
+    }
+    return json.dumps(job)
 
 
 def first_invocation(wildcards):

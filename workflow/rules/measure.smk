@@ -12,15 +12,12 @@ rule measure:
         gpu=lambda wildcards: needs_gpu(wildcards.backend),
         runtime=minutes(STUDY.sampling.timeout_seconds),
     params:
-        variant=lambda wildcards: dataclasses.asdict(variant_of(wildcards)),
-        first=first_invocation,
-        settings=settings(),
-        study=lambda wildcards: study(wildcards.backend, wildcards.implementation),
+        job=measurement_job,
     message:
         "measuring {wildcards.backend} {wildcards.implementation}, minibatch {wildcards.minibatch}, "
         "invocation {wildcards.invocation}"
     script:
-        "../../scripts/measure.py"
+        "../../scripts/measure.sh"
 
 
 rule headline:

@@ -4,6 +4,7 @@ CuPy's ``take`` moves one 4-byte element a thread and divides integers to find i
 three times as much. Here is the same gather with fewer and wider accesses, or with fewer calls from the host.
 """
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ WIDEST = 16
 
 GRAPH_MINIBATCHES = 100
 """Minibatches of one graph at most: enough that its one launch from the host vanishes among them."""
+
+GRAPH_LANES = 4
+"""Chains of gathers in a graph: one waits for the memory while another starts. More were no faster."""
 
 BLOCK = (256,)
 MANY_WAVES = 16
@@ -106,7 +110,7 @@ def _gather_kernel(backend: Any, variant: Variant, W0: Any) -> tuple[Any, ...]:
     piece = piece_bytes(variant, W0.data.ptr)
     total = variant.minibatch * (row_bytes(variant) // piece)
     resident = 2048 * cupy.cuda.Device().attributes["MultiProcessorCount"]
-    unroll = 4 if total >= MANY_WAVES * resident else 1
+    unroll = 2 if total >= MANY_WAVES * resident else 1
     kernel = cupy.RawKernel(GATHER_SOURCE, "gather", gather_options(variant, piece, unroll))
     grid = (-(-total // (unroll * BLOCK[0])),)
     # The function inside the RawKernel: calling it spares the look-up of the device and of its kernel.
@@ -128,11 +132,17 @@ def _captured_gathers(backend: Any, variant: Variant, W0: Any) -> tuple[Any, ...
     results = cupy.empty((group, variant.minibatch, variant.embedding), W0.dtype)
     gather(grid, BLOCK, (W0, buffer[0], results[0], total))  # loads the kernel, which a capture must not do
     backend.synchronize()
-    with cupy.cuda.Stream(non_blocking=True) as stream:
-        stream.begin_capture()
-        for J, h in zip(buffer, results, strict=True):
+    stream, *lanes = (cupy.cuda.Stream(non_blocking=True) for _ in range(1 + GRAPH_LANES))
+    stream.begin_capture()
+    start = stream.record()
+    for lane in lanes:
+        lane.wait_event(start)
+    for J, h, lane in zip(buffer, results, itertools.cycle(lanes)):
+        with lane:
             gather(grid, BLOCK, (W0, J, h, total))
-        graph = stream.end_capture()
+    for lane in lanes:
+        stream.wait_event(lane.record())
+    graph = stream.end_capture()
     graph.upload()
     return graph, buffer, results
 
@@ -182,8 +192,8 @@ def raw_kernel_out(xp: Any, W0: Any, J: Any, gather: Any, grid: Any, total: Any,
 def cuda_graph(xp: Any, W0: Any, J: Any, graph: Any, buffer: Any, results: Any) -> Any:
     """Copy fresh indices of many minibatches to where the graph reads them, device to device, and replay it.
 
-    One launch from the host serves them all. J has shape (minibatches, m), the result (minibatches, m, E);
-    the copy is inside the call and inside the clock.
+    One launch from the host serves them all, and no gather waits for all that were captured before it. J has
+    shape (minibatches, m), the result (minibatches, m, E); the copy is inside the call and inside the clock.
     """
     buffer.data.copy_from_device_async(J.data, J.nbytes)
     graph.launch()
