@@ -224,24 +224,31 @@ def job_costs(folder: Path, backend: str) -> list[dict[str, Any]]:
     }  # fmt: skip
     place = checkout(folder / f"jobs-{backend}", configuration)
     run([sys.executable, "-m", "snakemake", "--cores", "1", "--quiet", "all"], place)
+    return costs_of(place / f"results/{LABEL}/records", backend)
+
+
+def costs_of(records: Path, backend: str) -> list[dict[str, Any]]:
+    """Return what the jobs of one backend cost beyond their measuring, from the records of a study."""
     timed, imports, unsampled = [], [], []
-    for path in (place / f"results/{LABEL}/records/measurements").rglob("*.json"):
+    for path in (records / "measurements").rglob("*.json"):
         record = json.loads(path.read_text())
-        if record["status"] == "ok":
-            begin, end = (cost.epoch_seconds(record["run"][name]) for name in ("start_utc", "end_utc"))
-            timed.append(cost.Timed(Variant(**record["variant"]), record["invocation"], begin, end))
+        if record["status"] != "ok":
+            continue
+        begin, end = (cost.epoch_seconds(record["run"][name]) for name in ("start_utc", "end_utc"))
+        timed.append(cost.Timed(Variant(**record["variant"]), record["invocation"], begin, end))
+        if record["variant"]["backend"] == backend:
             imports.append(record["start_up"]["import_seconds"] + record["start_up"]["context_seconds"])
             unsampled.append(end - begin - sampled_seconds(record))
-    if not timed:
+    if not imports:
         return []
-    gaps = median(gap for _, gap in cost.start_ups(timed))
+    gaps = median(gap for one, gap in cost.start_ups(timed) if one.variant.backend == backend)
     found = {
         f"a {backend} job beyond its sampling": gaps + median(unsampled),
         "of it, from one job's end to the next one's start": gaps,
         "of that, imports and context": median(imports),
         "of it, inputs, check, warm-up, provenance": median(unsampled),
     }
-    return [{"what": what, "variants": len(timed), "seconds": seconds} for what, seconds in found.items()]
+    return [{"what": what, "variants": len(imports), "seconds": seconds} for what, seconds in found.items()]
 
 
 def sampled_seconds(record: dict[str, Any]) -> float:
@@ -270,10 +277,15 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=[1000, 3000, 10_000])
     parser.add_argument("--folder", type=Path, default=Path("scale"))
     parser.add_argument("--backends", nargs="*", default=["numpy", "cupy"])
+    parser.add_argument("--records", type=Path, help="only say what a job cost, from a study's records")
     parser.add_argument("--step", choices=STEPS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.step:
         STEPS[arguments.step](arguments.folder)
+        return
+    if arguments.records:
+        rows = [row for backend in arguments.backends for row in costs_of(arguments.records, backend)]
+        print(markdown(rows))
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
     folder = arguments.folder.resolve()

@@ -130,6 +130,23 @@ def test_a_slow_variant_is_given_up_on_its_probes_with_prediction_and_limit(plan
     assert "predicted to take" in read.reason and not read.clocks
 
 
+def test_a_jump_between_two_cheap_probes_gives_nothing_up(monkeypatch):
+    seen = []
+    leaving_a_cache = {64: 9e-6, 256: 33e-6, 1024: 530e-6, 4096: 2e-3, 16_384: 8e-3}
+
+    def planted_latency(calls, synchronize):
+        (call,) = calls
+        seen.append(len(call.args[2]))
+        return leaving_a_cache[seen[-1]]
+
+    monkeypatch.setattr(measurement.clocks, "latency", planted_latency)
+    settings = dataclasses.replace(QUICK, call_limit_seconds=1.0)
+    one = variant("take", minibatch=65_536, vocabulary=500)
+    skip, expected = measurement._time_skip(backends.load("numpy"), one, settings)
+    assert skip is None
+    assert max(seen) == 4096 and expected < 1
+
+
 def test_a_variant_that_an_earlier_invocation_timed_is_not_probed_again(planted, monkeypatch):
     seen = []
 

@@ -32,3 +32,8 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return a hint such as ``; did you mean 'take'?``, or nothing where no allowed name is near."""
     close = difflib.get_close_matches(name, list(allowed), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def one_line(error: BaseException) -> str:
+    """Return the class and the words of an error, at most 300 characters, without line breaks."""
+    return ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split()))))[:300]

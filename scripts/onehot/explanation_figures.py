@@ -374,8 +374,10 @@ def boundary(frames: Frames) -> Figure:
         of_backend = rows[rows["backend"] == backend]
         if of_backend.empty:
             theme.say(axes, absences.why_absent(frames, backend))
-        pending.append((axes, _limits_of_memory(axes, of_backend)))
-        _keep_ticks_inside(axes)
+            axes.set(xticks=[], yticks=[])
+        else:
+            pending.append((axes, _limits_of_memory(axes, of_backend)))
+            _keep_ticks_inside(axes)
         free = f", {significant(of_backend['free_bytes'].max() / 1e9)} GB free" if len(of_backend) else ""
         axes.set_title(f"{NAMES.get(backend, backend)}{free}")
         if number == 0:
@@ -394,12 +396,9 @@ def boundary(frames: Frames) -> Figure:
 
 def _limits_of_memory(axes: Axes, rows: pd.DataFrame) -> list[theme.Label]:
     """Draw one line a form and return its label."""
-    theme.minibatch_axis(axes, [int(size) for size in rows["minibatch"]] or [1])
+    theme.minibatch_axis(axes, [int(size) for size in rows["minibatch"]])
     axes.set_yscale("log")
     axes.yaxis.set_minor_locator(NullLocator())
-    if rows.empty:
-        axes.set_ylim(*theme.log_limits([QUESTION[1]]))
-        return []
     values = [*rows["largest_vocabulary"], QUESTION[1]]
     axes.set_ylim(*theme.log_limits(values))
     labels = []

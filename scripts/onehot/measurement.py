@@ -27,6 +27,11 @@ from onehot.variant import Variant
 FIRST_PROBE = 64
 PROBE_STEP = 4
 """A wider step foretold half of the time of a loop that outgrows a cache on its way."""
+PROBE_SHARE = 0.1
+"""Part of the limit that the call of one more probe may take, before a variant is given up by what is known.
+
+A gather that outgrows a cache between two probes looks as if it grew with the square of the minibatch.
+"""
 WORST_GROWTH = 2.0
 """No implementation's time grows faster than the square of the minibatch.
 
@@ -148,7 +153,8 @@ def _time_skip(
     """Probe at smaller minibatches until the size itself is known to be affordable, or not.
 
     The first probes are extrapolated by the worst growth there is, so a cheap variant is through after one
-    or two; a variant is given up only on the growth that two probes have shown. Returns the skip, if any,
+    or two; a variant is given up only on the growth that two probes have shown, and where the next one would
+    take long by itself. Returns the skip, if any,
     and the seconds that one call is expected to take, where two probes tell.
     """
     limit = settings.call_limit_seconds
@@ -159,8 +165,8 @@ def _time_skip(
         probes.append((m, min(clocks.latency(prepared.calls, backend.synchronize) for _ in range(2))))
         if probes[-1][1] * (variant.minibatch / m) ** WORST_GROWTH <= limit:
             break
-        predicted = extrapolate(probes, variant.minibatch)
-        if predicted is not None and predicted > limit:
+        predicted, following = (extrapolate(probes, size) for size in (variant.minibatch, m * PROBE_STEP))
+        if predicted is not None and predicted > limit and (following or 0.0) > PROBE_SHARE * limit:
             skip = {
                 "cause": "time",
                 "predicted": predicted,

@@ -227,7 +227,7 @@ class Study:
 
     def quick(self) -> list[str]:
         """Return the options that fit the profile to one small node without accounting."""
-        polling = ["--slurm-init-seconds-before-status-checks", "9", "--latency-wait", "15"]
+        polling = ["--slurm-init-seconds-before-status-checks", "3", "--latency-wait", "15"]
         return ["--slurm-status-command", "squeue", *polling, "--default-resources", *self.resources()]
 
     def resources(self) -> list[str]:
@@ -247,7 +247,7 @@ class Study:
         self.commands.append(started)
         return started
 
-    def run(self, label: str, *arguments: str, seconds: float = 150) -> int:
+    def run(self, label: str, *arguments: str, seconds: float = 500) -> int:
         """Run the study to its end and return its exit status."""
         return self.start(label, *arguments).wait(timeout=seconds)
 

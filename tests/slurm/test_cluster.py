@@ -38,13 +38,13 @@ def running(slurm: Slurm, kind: str) -> list[str]:
 def drained(study: Study) -> list[str]:
     """Run the whole study, the node drained while its first job runs; return its jobs' states then."""
     process = study.start("cluster")
-    wait_for(lambda: running(study.slurm, "rule_probe"), "no probe starts", 60)
+    wait_for(lambda: running(study.slurm, "rule_probe"), "no probe starts", 200)
     study.slurm.ask("scontrol", "update", f"nodename={study.slurm.node}", "state=drain", "reason=test")
-    wait_for(lambda: "COMPLETED" in study.slurm.states().values(), "the running job does not end", 60)
+    wait_for(lambda: "COMPLETED" in study.slurm.states().values(), "the running job does not end", 200)
     time.sleep(2)
     states = list(study.slurm.states().values())
     study.slurm.ask("scontrol", "update", f"nodename={study.slurm.node}", "state=resume")
-    assert process.wait(timeout=180) == 0, study.said("cluster")
+    assert process.wait(timeout=600) == 0, study.said("cluster")
     return states
 
 
@@ -98,19 +98,19 @@ def test_killed_jobs_and_a_killed_command_lose_nothing_and_measure_nothing_twice
     shutil.rmtree(study.folder / "results/cluster/records/measurements")
 
     process = study.start("cluster")
-    wait_for(lambda: study.stamps("cluster"), "nothing is measured", 60)
+    wait_for(lambda: study.stamps("cluster"), "nothing is measured", 200)
     jobs = running(study.slurm, MEASURED)
     study.slurm.ask("scancel", *jobs)
-    assert process.wait(timeout=90) == 1
+    assert process.wait(timeout=300) == 1
     kept = study.stamps("cluster")
     assert 1 <= len(kept) < 6
     assert study.slurm.states()[jobs[0]] == "CANCELLED"
 
     process = study.start("cluster")
-    wait_for(lambda: len(study.stamps("cluster")) > len(kept), "nothing is measured again", 60)
+    wait_for(lambda: len(study.stamps("cluster")) > len(kept), "nothing is measured again", 200)
     process.kill()  # it cannot even note what became of its jobs
     process.wait()
-    wait_for(lambda: not running(study.slurm, MEASURED), "the submitted job does not end", 60)
+    wait_for(lambda: not running(study.slurm, MEASURED), "the submitted job does not end", 200)
     later = study.stamps("cluster")
     assert kept.items() <= later.items()
 
@@ -126,11 +126,11 @@ def test_a_kind_of_node_is_asked_for_by_its_constraint_and_a_lost_node_starts_it
     files = ["config/smoke.yaml", "tests/slurm/small.yaml", "tests/slurm/nodes.yaml"]
     nodes = ["--snakefile", "workflow/nodes.smk", "--configfile", *files]
     process = study.start("kind_a", *nodes, "--", record)
-    wait_for(lambda: running(study.slurm, "rule_kind_a_probe"), "no probe starts", 60)
+    wait_for(lambda: running(study.slurm, "rule_kind_a_probe"), "no probe starts", 200)
     (job,) = running(study.slurm, "rule_kind_a_probe")
     study.slurm.lose_node()
     study.slurm.ask("scontrol", "update", f"jobid={job}", "starttime=now")  # Slurm would wait two minutes
-    assert process.wait(timeout=120) == 0, study.said("kind_a")
+    assert process.wait(timeout=400) == 0, study.said("kind_a")
     assert (study.folder / record).exists()
     asked = study.slurm.jobs()[job]
     assert "Features=kind_a " in asked

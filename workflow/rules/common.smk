@@ -126,6 +126,10 @@ def settings(**other):
     return {**chosen, **STUDY.sampling.model_dump(), **other}
 
 
+# Every measurement of the sweep has the same, and ten thousand ask for them.
+SETTINGS = settings()
+
+
 def study(backend, implementation):
     """Which code measures; the hash makes an edited module measure again."""
     return {"code_hash": code_hash.measurement_hash(backend, implementation)}
@@ -317,7 +321,7 @@ def measurement_job(wildcards):
     job = {
         "variant": dataclasses.asdict(variant_of(wildcards)),
         "invocation": int(wildcards.invocation),
-        "settings": settings(),
+        "settings": SETTINGS,
         "study": study(wildcards.backend, wildcards.implementation),
         "first": first_invocation(wildcards),
     }

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from onehot.backends.base import Backend
 from onehot.backends.numpy_backend import NumpyBackend
-from onehot.errors import UnavailableError
+from onehot.errors import UnavailableError, one_line
 
 _MULTIPROCESSORS = 16
 _L2_BYTES = 38
@@ -42,11 +42,11 @@ class JaxBackend:
             self.jax.devices(self.platform)
         except Exception as error:  # RuntimeError without a device, AssertionError without the plugin
             found = f"JAX {self.jax.__version__} has no {self.platform} device here"
-            raise UnavailableError(f"{found} ({_one_line(error)})") from error
+            raise UnavailableError(f"{found} ({one_line(error)})") from error
         try:
             answer = self.to_host(2 * self.xp.arange(8) + 1)
         except Exception as error:  # XLA's errors share no base class with the plugin's
-            raise UnavailableError(f"a computation did not run: {_one_line(error)}") from error
+            raise UnavailableError(f"a computation did not run: {one_line(error)}") from error
         if not np.array_equal(answer, 2 * np.arange(8) + 1):
             raise UnavailableError(f"a computation ran and gave a wrong result: {answer.tolist()}")
 
@@ -134,10 +134,6 @@ def _driver_identity(ordinal: int) -> dict[str, Any]:
     }
 
 
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
-
-
 def _create(name: str, platform: str) -> JaxBackend:
     """Import JAX for one platform, with 64-bit types, without taking three quarters of the GPU's memory."""
     os.environ["JAX_PLATFORMS"] = platform
@@ -147,7 +143,7 @@ def _create(name: str, platform: str) -> JaxBackend:
         import jax
     except Exception as error:  # a broken installation raises more than ImportError
         missing = isinstance(error, ModuleNotFoundError) and error.name == "jax"
-        reason = "is not installed: pip install jax" if missing else f"does not import: {_one_line(error)}"
+        reason = "is not installed: pip install jax" if missing else f"does not import: {one_line(error)}"
         raise UnavailableError(f"JAX {reason}") from error
     # The same once more, for a process that had imported JAX before: it reads the environment at import only.
     jax.config.update("jax_platforms", platform)

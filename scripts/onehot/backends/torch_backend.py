@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from onehot.backends.base import Backend
 from onehot.backends.numpy_backend import NumpyBackend
-from onehot.errors import UnavailableError
+from onehot.errors import UnavailableError, one_line
 
 HOLD_CYCLES = (2_000_000, 16_000_000, 64_000_000)
 """Clock cycles that a stream is held, about 1, 8 and 32 ms: the next where queueing outlasted the last."""
@@ -31,7 +31,7 @@ class TorchBackend:
         try:
             answer = self.to_host(2 * self.xp.arange(8, device=self.device) + 1)
         except Exception as error:  # torch raises RuntimeError, AssertionError and classes of its own
-            raise UnavailableError(f"a kernel did not run: {_one_line(error)}") from error
+            raise UnavailableError(f"a kernel did not run: {one_line(error)}") from error
         if not np.array_equal(answer, 2 * np.arange(8) + 1):
             raise UnavailableError(f"a kernel ran and gave a wrong result: {answer.tolist()}")
 
@@ -139,11 +139,7 @@ def _require_device(torch: Any) -> None:
     except (
         Exception
     ) as error:  # RuntimeError without a driver or with an old one, AssertionError without CUDA
-        raise UnavailableError(f"CUDA does not start: {_one_line(error)}") from error
-
-
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+        raise UnavailableError(f"CUDA does not start: {one_line(error)}") from error
 
 
 def _create(name: str, device: str) -> TorchBackend:
@@ -151,7 +147,7 @@ def _create(name: str, device: str) -> TorchBackend:
         import torch
     except Exception as error:  # a broken installation raises more than ImportError
         missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
-        reason = "is not installed: pip install torch" if missing else f"does not import: {_one_line(error)}"
+        reason = "is not installed: pip install torch" if missing else f"does not import: {one_line(error)}"
         raise UnavailableError(f"torch {reason}") from error
     return TorchBackend(torch, name, device)
 
