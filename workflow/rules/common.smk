@@ -34,7 +34,7 @@ except StudyError as error:
 
 # scripts/measure.sh is run by the shell, which knows no interpreter; in a container the image's own is the one.
 if DeploymentMethod.APPTAINER not in workflow.deployment_settings.deployment_method:
-    os.environ["STUDY_PYTHON"] = sys.executable
+    os.environ.update(STUDY_PYTHON=sys.executable)
 
 if workflow.is_main_process:
     GUARD = recovery.remove_stale_locks(Path(".snakemake"))
