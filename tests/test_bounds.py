@@ -187,8 +187,8 @@ def test_a_graph_is_advised_to_those_alone_who_know_many_minibatches():
     both = of({gpu(2048, "cuda_graph"): 3e-6, gpu(2048, "raw_kernel_out"): 7e-6, torch: 9e-6})
     samples = both.samples()
     frame = advice.targets(both, samples, bounds.bounds(both, samples)).set_index(["target", "minibatch"])
-    assert frame.loc[("fastest form against the best of torch", 2048), "by"] == "raw_kernel_out"
-    assert frame.loc[("fastest form against the best of torch", 2048), "verdict"] == "missed"
+    assert frame.loc[("fastest single call against the best one of torch", 2048), "by"] == "raw_kernel_out"
+    assert frame.loc[("fastest single call against the best one of torch", 2048), "verdict"] == "missed"
 
 
 def test_targets_are_judged_by_their_interval_and_say_what_was_not_measured():
@@ -198,11 +198,11 @@ def test_targets_are_judged_by_their_interval_and_say_what_was_not_measured():
     samples = found.samples()
     frame = advice.targets(found, samples, bounds.bounds(found, samples)).set_index(["target", "minibatch"])
     verdicts = frame["verdict"]
-    assert verdicts["fastest form against CuPy's W0[J]", m] == "reached"
-    assert verdicts["fastest form against CuPy's W0[J]", 131_072] == "not measured"
-    assert verdicts["fastest form, fraction of the bound", m] == "missed"
-    assert verdicts["graph, microseconds a minibatch at most", 2048] == "missed"
-    assert frame.loc[("fastest form against CuPy's W0[J]", m), "value"] == pytest.approx(4, rel=0.01)
+    assert verdicts["fastest single call against CuPy's W0[J]", m] == "reached"
+    assert verdicts["fastest single call against CuPy's W0[J]", 131_072] == "not measured"
+    assert verdicts["fastest single call, fraction of the bound", m] == "missed"
+    assert verdicts["graph, at most so many microseconds a minibatch", 2048] == "missed"
+    assert frame.loc[("fastest single call against CuPy's W0[J]", m), "value"] == pytest.approx(4, rel=0.01)
 
 
 def test_nothing_measured_gives_empty_tables():

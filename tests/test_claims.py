@@ -164,7 +164,7 @@ def test_a_one_hot_matrix_of_few_columns_is_not_redundant():
 
 @pytest.mark.parametrize(
     ("products", "verdict"),
-    [((1.0, 1.0), HOLDS), ((0.001, 1.0), PARTLY), ((0.001, 0.001), FAILS)],
+    [((1.0, 1.0), HOLDS), ((0.001, 1.0), PARTLY), ((0.001, 0.001), FAILS), ((0.3, 0.3), FAILS)],
 )
 def test_loop_beats_dot(products, verdict):
     one_thread, all_cores = products

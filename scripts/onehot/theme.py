@@ -227,7 +227,7 @@ def _place(figure: Figure, margins: Margins, bottom: float, top: float, body: fl
 
 def say(axes: Axes, text: str) -> None:
     """Say in the middle of a panel why it is empty."""
-    words = textwrap.fill(text, 26)
+    words = textwrap.fill(text, 26, break_long_words=False)
     axes.text(
         0.5,
         0.5,
