@@ -105,7 +105,8 @@ def build_sources(folder: Path) -> None:
     """Turn each source archive in the folder into a wheel of pure Python."""
     for source in [path for path in sorted(folder.iterdir()) if path.suffix in {".gz", ".zip", ".bz2"}]:
         before = set(folder.glob("*.whl"))
-        pip("wheel", "--no-deps", "-w", str(folder), str(source))
+        # An older pip (of Debian 12) would call setup.py, which needs the package wheel beside it.
+        pip("wheel", "--use-pep517", "--no-deps", "-w", str(folder), str(source))
         for wheel in set(folder.glob("*.whl")) - before:
             if not wheel.name.endswith("-none-any.whl"):
                 raise CollectError(f"{source.name}: no wheel for that machine, and it has compiled parts")

@@ -9,7 +9,7 @@ from onehot.backends.numpy_backend import NumpyBackend
 from onehot.errors import UnavailableError
 from onehot.records import WitnessRecord
 from onehot.tables import Rule
-from test_explanations import limits_record, results, variant
+from test_explanations import results, variant
 from test_measurement import QUICK
 
 
@@ -80,14 +80,3 @@ def test_clocks_stand_beside_the_witness_and_the_host_explains_a_small_minibatch
         ("cold", "device_cold"): "yes", ("batch", "device_hot"): "yes", ("batch", "throughput"): "no",
     }  # fmt: skip
     assert "bound by the host, which queues a call in 17 µs" in frame.loc[("batch", "throughput"), "reason"]
-
-
-@pytest.mark.parametrize(("ours", "explained"), [(11.7e-6, True), (12.5e-6, False), (9e-6, False)])
-def test_a_call_by_itself_may_be_longer_by_what_a_kernel_that_does_nothing_takes(ours, explained):
-    one = variant("raw_kernel_out", "cupy", "corrected", m=16_384)
-    samples = {(one, "device_hot"): [np.full(10, ours)] * 3}
-    found = results({}, limits=[limits_record("cupy", graph_node_item=1.2e-6)])
-    found = dataclasses.replace(found, witnesses=[nvbench_record(one, batch=10.9e-6)])
-    frame = explanations.witness(found, samples).set_index("clock")
-    assert frame.loc["device_hot", "agrees"] == "no"
-    assert ("starts and ends" in frame.loc["device_hot", "reason"]) == explained

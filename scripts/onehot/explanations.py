@@ -590,8 +590,6 @@ AGREEMENT = 0.03
 
 def witness(results: Results, samples: Samples) -> pd.DataFrame:
     """Return each time of NVBench and pyperf beside this study's clocks; ``ratio`` is ours over theirs."""
-    machine = machine_of(results)
-    alone = machine.costs.get(("cupy", "graph_node_item"))
     rows: list[dict[str, Any]] = []
     for record in sorted(results.witnesses, key=lambda one: one.variant.identity()):
         variant = record.variant.identity()
@@ -602,10 +600,7 @@ def witness(results: Results, samples: Samples) -> pd.DataFrame:
             for clock in WITNESSED[name]:
                 theirs = float(np.median(values))
                 row = {**known, "witness": name, "witness_seconds": theirs, "clock": clock}
-                found = _agreement(variant, clock, theirs, samples, results.rule)
-                if found.get("reason") == NOT_EXPLAINED and clock == clocks.DEVICE_HOT and alone:
-                    found["reason"] = _start_and_end(found["seconds"] - theirs, alone.value)
-                rows.append({**row, **found})
+                rows.append({**row, **_agreement(variant, clock, theirs, samples, results.rule)})
     columns = ["tool", "witness", "witness_seconds", "clock", "seconds", "low", "high", "ratio", "agrees"]
     return pd.DataFrame(rows, columns=[*FACTORS, *columns, "status", "reason"])
 
@@ -641,20 +636,8 @@ def _disagreement(
         return f"bound by the host, which queues a call in {host * 1e6:.3g} µs; the device is faster"
     if ours.low <= theirs <= ours.high:
         return "within this study's interval"
-    return NOT_EXPLAINED
+    return "not explained"
 
-
-def _start_and_end(longer: float, nothing: float) -> str:
-    """Say whether a call by itself takes longer by no more than a kernel takes that does nothing."""
-    if not 0 < longer <= nothing:
-        return NOT_EXPLAINED
-    return (
-        f"by itself a kernel starts and ends between its events, in a batch beside its neighbours: "
-        f"{longer * 1e6:.2g} µs, where one that does nothing takes {nothing * 1e6:.2g} µs"
-    )
-
-
-NOT_EXPLAINED = "not explained"
 
 HOST_BOUND = 0.8
 """A time of calls back to back of which enqueueing takes this share is the host's, whoever measured it."""

@@ -1143,7 +1143,7 @@ def l2_read_bandwidth(bench: Bench) -> Work:
 
 @bandwidth("read", CUPY, DEVICE)
 def l2_read_bandwidth_whole(bench: Bench) -> Work:
-    """Do the same with a table of fifteen sixteenths of the L2, half of which lies at its far side."""
+    """Do the same with a table of fifteen sixteenths of the L2."""
     return _read_l2(bench, 15)
 
 

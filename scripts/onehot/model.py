@@ -2,8 +2,8 @@
 
 Each implementation is declared below as what its code does: how many calls of which kind, how many bytes.
 The costs of a call of each kind and of a byte are the limits of the machine (``limits``), measured on arrays
-too small or too large to matter, never on a variant. Where a prediction fails, a cost is missing from the
-list, and the table says by how much.
+too small or too large to matter; two costs of an element run the kernels of variants on other shapes. Where
+a prediction fails, a cost is missing from the list, and the table says by how much.
 
 The rule: a call is cut into phases where the host waits for the device. In a phase the host queues work and
 the device does it at the same time, so the slower of the two wins; phases follow each other.
@@ -318,7 +318,8 @@ def nearest_memory(machine: Machine, working_bytes: float) -> str:
 def device_read_limit(machine: Machine, working_bytes: float) -> str:
     """Return the limit at which the GPU reads again and again what is of some size.
 
-    Its L2 has two halves, and what fills both is read more slowly than what one holds.
+    Its L2's rate was measured with a table of half its size and with one that nearly fills it: what is larger
+    than the first is taken as if it filled it.
     """
     if working_bytes > machine.device_l2_bytes:
         return "read_bandwidth"
