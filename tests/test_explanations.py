@@ -87,6 +87,15 @@ def test_a_rung_that_was_not_measured_leaves_its_cause_to_the_next():
     assert frame["cause"].tolist() == ["as published", "asking h.any() at every step + an argmax a step"]
 
 
+def test_a_difference_that_may_be_nothing_is_not_told_whatever_the_ratio_says():
+    sides = [np.full(10, seconds) for seconds in (2.0, 2.1, 1.9)], [np.full(10, 1.0)] * 3
+    rule = results({}).rule
+    assert rule.ratio(*sides).verdict == "faster"
+    told = {"removed_low": 0.5, "removed_high": 1.5}
+    assert explanations._told(told, rule, *sides) == "faster"
+    assert explanations._told(told | {"removed_low": -0.1}, rule, *sides) == "inconclusive"
+
+
 def test_a_rung_that_costs_more_removes_less_than_nothing():
     found = results({variant("published_loop"): 1e-3, variant("rung_no_any"): 2e-3})
     frame = explanations.ladder(found, found.samples())

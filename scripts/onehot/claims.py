@@ -287,12 +287,12 @@ def loop_beats_dot(evidence: Evidence) -> Judgement:
     texts = []
     for threads, group in both.groupby("threads_product", sort=True):
         told = (group["wins"], group["loses"], ~(group["wins"] | group["loses"]))
-        won, lost, open_ = (sorted(set(group.loc[which, "minibatch"])) for which in told)
+        won, lost, untold = (sorted(set(group.loc[which, "minibatch"])) for which in told)
         how = "all cores" if threads == 0 else f"{threads} thread" + ("s" if threads != 1 else "")
         near = _nearest_minibatch(group).iloc[0]
         texts.append(
             f"{how}: the loop is faster at m = {_list(won)}, slower at {_list(lost)}, not told apart at "
-            f"{_list(open_)}; at m = "
+            f"{_list(untold)}; at m = "
             f"{near['minibatch']} {seconds_text(near['median'])} against "
             f"{seconds_text(near['median_product'])}"
         )

@@ -230,21 +230,23 @@ def prediction(frames: Frames) -> Figure:
     """Draw predicted against measured time of every variant, a panel for each backend."""
     rows = frames.prediction[(frames.prediction["measured"] > 0) & (frames.prediction["predicted"] > 0)]
     drawn, [panels] = theme.sheet(3.1, 1, len(BACKENDS))
-    span = [*rows["measured"], *rows["predicted"]] or [1e-6, 1e-3]
+    span = [*rows["measured"], *rows["predicted"]]
     for axes, backend in zip(panels, BACKENDS, strict=True):
         axes.set_title(NAMES.get(backend, backend))
         of_backend = rows[rows["backend"] == backend]
-        _predictions(axes, of_backend, span)
-        _keep_ticks_inside(axes)
         if of_backend.empty:
             theme.say(axes, absences.why_absent(frames, backend))
+            axes.set(xticks=[], yticks=[])
+        else:
+            _predictions(axes, of_backend, span)
+            _keep_ticks_inside(axes)
     panels[1].tick_params(labelleft=False)
     panels[0].set_ylabel("predicted time per minibatch")
     unpredicted = frames.prediction[frames.prediction["predicted"].isna()]
     theme.finish(
         drawn,
         title="Predicted by unit costs against measured: no parameter is fitted",
-        subtitle=absences.subtitle(frames, "calls back to back, one synchronisation", "every variant"),
+        subtitle=absences.subtitle(frames, "calls back to back, one synchronisation"),
         notes=[
             "Line: predicted as measured; band: within 25 %; dotted: a factor of two. Below the line a "
             "cost is missing from the model.",

@@ -8,7 +8,7 @@ reads.
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -69,8 +69,8 @@ def _climb(top: Variant, samples: Samples, rule: Rule) -> Iterator[dict[str, Any
             "cause": " + ".join([*skipped, cause]),
             **{key: getattr(one, key) for key in ("low", "high")},
             "seconds": one.median,
-            **_removed(above, one, whole),
-            "verdict": rule.ratio(samples[previous, CLOCK], samples[variant, CLOCK]).verdict
+            **(removed := _removed(above, one, whole)),
+            "verdict": _told(removed, rule, samples[previous, CLOCK], samples[variant, CLOCK])
             if above is not None
             else "",
         }
@@ -104,6 +104,15 @@ def _removed(above: statistics.Estimate | None, one: statistics.Estimate, whole:
         "removed_high": difference + beyond,
         "share": difference / whole,
     }
+
+
+def _told(
+    removed: Mapping[str, float], rule: Rule, before: Sequence[Any], after: Sequence[Any]
+) -> statistics.Verdict:
+    """Return the verdict of the ratio, where the interval of the difference holds no 0 either."""
+    if removed["removed_low"] <= 0 <= removed["removed_high"]:
+        return "inconclusive"
+    return rule.ratio(before, after).verdict
 
 
 # The ledger ---------------------------------------------------------------------------------------

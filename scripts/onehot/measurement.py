@@ -71,23 +71,15 @@ def measure(
         A wrong result, or a backend that cannot run here; the caller turns it into a record of its own.
     """
     watch = Stopwatch(started)
-    if backends.on_device(variant.backend):
-        driver.wake()
-    backend = backends.load(variant.backend)
-    import_seconds = watch.lap()
-    backend.probe()
-    context_seconds = watch.lap()
+    backend, start_up = _start(variant.backend, watch)
     threads = backend.set_threads(variant.threads)
     entry = implementations.get(variant.implementation, variant.backend)
     record = blank_record(variant, invocation, study)
     record["settings"] = dataclasses.asdict(settings)
     record["provenance"] = provenance(backend, threads, Path(study["root"]))
     begin = machine.utc_now()
-    skip = _memory_skip(backend, entry, variant, settings)
-    expected = None
-    if skip is None and known_seconds is not None:
-        expected = known_seconds
-    elif skip is None:
+    skip, expected = _memory_skip(backend, entry, variant, settings), known_seconds
+    if skip is None and known_seconds is None:
         skip, expected = _time_skip(backend, variant, settings)
     if skip:
         record |= {"status": "skipped", **skip}
@@ -95,11 +87,9 @@ def measure(
         watch.lap()
         sets = index_sets(entry, variant, settings.index_sets, settings.input_bytes)
         prepared = prepare(backend, Problem(variant, settings.seed), sets)
-        inputs_seconds = watch.lap() - prepared.first_call_seconds
         record["start_up"] = {
-            "import_seconds": import_seconds,
-            "context_seconds": context_seconds,
-            "inputs_seconds": inputs_seconds,
+            **start_up,
+            "inputs_seconds": watch.lap() - prepared.first_call_seconds,
             "prepare_seconds": prepared.prepare_seconds,
             "first_call_seconds": prepared.first_call_seconds,
         }
@@ -108,6 +98,16 @@ def measure(
     record["run"] = {"start_utc": begin, "end_utc": machine.utc_now()}
     record["provenance"]["after"] = state(backend)
     return record
+
+
+def _start(name: str, watch: Stopwatch) -> tuple[Backend, dict[str, float]]:
+    """Return the backend, proved to run, with the seconds of its import and of what its context took then."""
+    if backends.on_device(name):
+        driver.wake()
+    backend = backends.load(name)
+    import_seconds = watch.lap()
+    backend.probe()
+    return backend, {"import_seconds": import_seconds, "context_seconds": watch.lap()}
 
 
 def provenance(backend: Backend, threads: int, root: Path) -> dict[str, Any]:

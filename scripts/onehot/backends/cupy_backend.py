@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from onehot.backends import driver
 from onehot.backends.numpy_backend import NumpyBackend
-from onehot.errors import UnavailableError
+from onehot.errors import UnavailableError, one_line
 
 INSTALL_HINT = "install the toolkit's libraries beside it: pip install 'cupy-cuda12x[ctk]'"
 DISTRIBUTIONS = ("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "cupy-rocm-5-0", "cupy-rocm-7-0")
@@ -109,10 +110,8 @@ class CupyBackend:
         """Return UUID, PCI address, L2 size, multiprocessors, the TF32 switch and what the pool holds."""
         runtime = self.xp.cuda.runtime
         properties = runtime.getDeviceProperties(self.xp.cuda.Device().id)
-        raw = bytes(properties["uuid"])[:16].hex()
-        pieces = (raw[:8], raw[8:12], raw[12:16], raw[16:20], raw[20:])
         return {
-            "uuid": "GPU-" + "-".join(pieces),
+            "uuid": driver.uuid(self.xp.cuda.Device().id),
             "pci_bus_id": runtime.deviceGetPCIBusId(self.xp.cuda.Device().id),
             "name": properties["name"].decode(),
             "l2_bytes": int(properties["l2CacheSize"]),
@@ -190,7 +189,7 @@ def _device_reason(error: Exception) -> str:
         return f"no NVIDIA driver, or one older than CuPy's CUDA runtime ({text})"
     if "cudaErrorNoDevice" in text:
         return f"no CUDA device ({text})"
-    return f"CUDA does not start: {type(error).__name__}: {text}"
+    return f"CUDA does not start: {one_line(error)}"
 
 
 def _kernel_reason(error: Exception) -> str:
@@ -202,7 +201,7 @@ def _kernel_reason(error: Exception) -> str:
         or "CUDA_PATH" in text
     ):
         return f"a GPU is there, but CuPy cannot compile a kernel ({text[:300]}); {INSTALL_HINT}"
-    return f"a kernel did not run: {type(error).__name__}: {text[:300]}"
+    return f"a kernel did not run: {one_line(error)}"
 
 
 def create() -> CupyBackend:

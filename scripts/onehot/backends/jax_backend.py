@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from onehot.backends import driver
 from onehot.backends.base import Backend
 from onehot.backends.numpy_backend import NumpyBackend
 from onehot.errors import UnavailableError, one_line
@@ -101,30 +102,27 @@ class JaxBackend:
 
 
 def _driver_identity(ordinal: int) -> dict[str, Any]:
-    driver = ctypes.CDLL("libcuda.so.1")
+    cuda = ctypes.CDLL("libcuda.so.1")
     device = ctypes.c_int()
-    raw, name, address = (ctypes.create_string_buffer(size) for size in (16, 96, 32))
+    name, address = (ctypes.create_string_buffer(size) for size in (96, 32))
     total = ctypes.c_size_t()
     for status in (
-        driver.cuInit(0),
-        driver.cuDeviceGet(ctypes.byref(device), ordinal),
-        driver.cuDeviceGetUuid_v2(raw, device),
-        driver.cuDeviceGetName(name, 96, device),
-        driver.cuDeviceGetPCIBusId(address, 32, device),
-        driver.cuDeviceTotalMem_v2(ctypes.byref(total), device),
+        cuda.cuInit(0),
+        cuda.cuDeviceGet(ctypes.byref(device), ordinal),
+        cuda.cuDeviceGetName(name, 96, device),
+        cuda.cuDeviceGetPCIBusId(address, 32, device),
+        cuda.cuDeviceTotalMem_v2(ctypes.byref(total), device),
     ):
         if status:
             raise UnavailableError(f"the CUDA driver does not describe device {ordinal}: error {status}")
 
     def attribute(number: int) -> int:
         value = ctypes.c_int()
-        driver.cuDeviceGetAttribute(ctypes.byref(value), number, device)
+        cuda.cuDeviceGetAttribute(ctypes.byref(value), number, device)
         return value.value
 
-    digits = raw.raw.hex()
-    pieces = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
     return {
-        "uuid": "GPU-" + "-".join(pieces),
+        "uuid": driver.uuid(ordinal),
         "pci_bus_id": address.value.decode(),
         "name": name.value.decode(),
         "l2_bytes": attribute(_L2_BYTES),

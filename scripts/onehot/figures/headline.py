@@ -1,6 +1,7 @@
 """The question's run: as published, as run here for real, and as extrapolated from samples."""
 
 import math
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +43,8 @@ def headline(frames: Frames) -> Figure:
     alike = rows["minibatches"].nunique() <= 1
     lines = _lines(frames, rows.assign(scale=1.0 if alike else rows["minibatches"]))
     drawn, [[axes]] = theme.sheet(max(0.21 * len(lines), 1.0))
-    theme.time_axis(axes, "x", [line.seconds for line in lines if math.isfinite(line.seconds)])
+    ends = [value for line in lines for value in (line.seconds, line.low, line.high)]
+    theme.time_axis(axes, "x", [value for value in ends if math.isfinite(value) and value > 0])
     low, high = axes.get_xlim()
     axes.set_xlim(low, high * (high / low) ** 0.1)  # room for the value beside the largest
     theme.rows_axis(axes, [line.text or line.implementation for line in lines])
@@ -96,7 +98,9 @@ def _draw(axes: Axes, number: int, line: Line) -> None:
         tick.set(weight="bold", color=colour)
     elif math.isnan(line.seconds):
         edge = axes.get_yaxis_transform()
-        theme.beside(axes, f"× {line.reason}"[:95], (0, number), 4, theme.QUIET, edge, gid="absent")
+        # what a library says of itself follows in brackets, and stands whole in the table of status
+        words = textwrap.shorten(line.reason.split(" (")[0], 84, placeholder=" …")
+        theme.beside(axes, f"× {words}", (0, number), 4, theme.QUIET, edge, gid="absent")
     else:
         right = line.seconds
         if line.low > 0 and math.isfinite(line.high):

@@ -20,7 +20,7 @@ GRAPH_MINIBATCHES = 100
 """Minibatches of one graph at most: enough that its one launch from the host vanishes among them."""
 
 GRAPH_LANES = 4
-"""Chains of gathers in a graph: one waits for the memory while another starts. More were no faster."""
+"""Chains of gathers in a graph: one waits for the memory while another starts."""
 
 BLOCK = (256,)
 MANY_WAVES = 16
